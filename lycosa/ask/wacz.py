@@ -8,6 +8,8 @@
     datapackage-digest.json    the SHA-256 of that
 
 Members that are already compressed are stored in the zip without compression, so players can read single records.
+A member has ZIP64 fields in its own header exactly if it has them in the zip's directory: ReplayWeb.page (wabac.js
+2.27) takes the directory's word for both. So the size of each is known before it is written.
 """
 
 from __future__ import annotations
@@ -52,13 +54,15 @@ def write_wacz(
     with zipfile.ZipFile(to, "w", allowZip64=True) as out:
         package = _Package(out)
         for name, end in sorted(ends.items()):
-            package.add(f"archive/{name}", _pieces(crawl, name, end))
+            package.add(f"archive/{name}", _pieces(crawl, name, end), end)
         members = scratch / "index.cdx.gz"
         idx = _write_members(scratch / "index.cdxj", members)
-        package.add("indexes/index.cdx.gz", _file_pieces(members))
-        package.add("indexes/index.idx", [idx])
-        pages = _Pages(crawl, text, told)
-        package.add("pages/pages.jsonl", pages, packed=True)
+        package.add("indexes/index.cdx.gz", _file_pieces(members), members.stat().st_size)
+        package.add("indexes/index.idx", [idx], len(idx))
+        pages, listed = _Pages(crawl, text, told), scratch / "pages.jsonl"
+        with listed.open("wb") as file:
+            file.writelines(pages)
+        package.add("pages/pages.jsonl", _file_pieces(listed), listed.stat().st_size, packed=True)
         package.close(title or f"{crawl.directory.name}")
     return pages.count
 
@@ -70,16 +74,15 @@ class _Package:
         self._out = out
         self._resources: list[dict[str, Any]] = []
 
-    def add(self, path: str, pieces: Iterable[bytes], *, packed: bool = False) -> None:
+    def add(self, path: str, pieces: Iterable[bytes], size: int, *, packed: bool = False) -> None:
         entry = zipfile.ZipInfo(path, datetime.now(UTC).timetuple()[:6])
         entry.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
         entry.external_attr = 0o644 << 16
-        digest, size = hashlib.sha256(), 0
-        with self._out.open(entry, "w", force_zip64=True) as file:
+        digest = hashlib.sha256()
+        with self._out.open(entry, "w", force_zip64=size > zipfile.ZIP64_LIMIT) as file:
             for piece in pieces:
                 file.write(piece)
                 digest.update(piece)
-                size += len(piece)
         name = path.rpartition("/")[2]
         self._resources.append(
             {"name": name, "path": path, "hash": f"sha256:{digest.hexdigest()}", "bytes": size}

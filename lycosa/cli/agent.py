@@ -76,13 +76,20 @@ async def _agent(args: argparse.Namespace, options: Any, say: Any) -> int:
     from lycosa.cli.index_process import IndexProcess, Setup
     from lycosa.cluster.machine import OwnMachine
     from lycosa.cluster.member import Member
+    from lycosa.cluster.metering import answer_meters
     from lycosa.cluster.shared_keeping import SharedHome
     from lycosa.cluster.storage.opening import open_storage
     from lycosa.engine.nats.engine import NatsEngine
 
     index: IndexProcess | None = None
+
+    async def reach(name: str) -> NatsEngine:
+        engine = await NatsEngine.open(options, args.crawl, name)
+        await answer_meters(engine, member)
+        return engine
+
     member = Member(
-        lambda name: NatsEngine.open(options, args.crawl, name),
+        reach,
         OwnMachine(args.work.absolute()),
         SharedHome(partial(open_storage, connection=options), args.shared),
         name=args.name or "",

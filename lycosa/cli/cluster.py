@@ -141,7 +141,7 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
         )
         crawl_flags.configure(parser)
     elif action == "seed":
-        add("seeds", nargs="*", metavar="URL", help="URLs (or hosts)")
+        add("seeds", nargs="*", default=[], metavar="URL", help="URLs (or hosts)")
         add(
             "--seeds",
             dest="seed_file",
@@ -152,7 +152,7 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
         from lycosa.crawl.acts import WHATS
 
         add("act", choices=WHATS, metavar="ACT", help="see lycosa control --help")
-        add("words", nargs="*", metavar="WORD", help="arguments of the act")
+        add("words", nargs="*", default=[], metavar="WORD", help="arguments of the act")
         add("--who", default="", metavar="NAME", help="name for the log (default: user@machine)")
     elif action in ("status", "list"):
         add("--json", action="store_true", help="print one JSON document (with --watch: one per second)")

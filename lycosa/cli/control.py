@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "lycosa control DIR ACT [WORD ...] [option ...]"
     parser.add_argument("directory", type=Path, metavar="DIR", help="the crawl's directory")
     parser.add_argument("act", choices=WHATS, metavar="ACT", help="see below")
-    parser.add_argument("words", nargs="*", metavar="WORD", help="arguments of the act")
+    parser.add_argument("words", nargs="*", default=[], metavar="WORD", help="arguments of the act")
     parser.add_argument("--who", default="", metavar="NAME", help="name for the log (default: user@machine)")
     parser.add_argument(
         "--wait",

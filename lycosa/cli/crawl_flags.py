@@ -21,7 +21,7 @@ from lycosa.frontier.options import ADMITS, ORDERS
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "lycosa crawl SEED ... --into DIR [option ...]"  # a mistake must not print forty options
     add = parser.add_argument
-    add("seeds", nargs="*", metavar="SEED", help="URLs or hosts to start from")
+    add("seeds", nargs="*", default=[], metavar="SEED", help="URLs or hosts to start from")
     add("--into", type=Path, metavar="DIR", help="the crawl's directory; created if missing")
     add("--config", type=Path, metavar="FILE", help="a crawl.toml with seeds and options")
     add(

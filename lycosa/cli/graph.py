@@ -70,7 +70,7 @@ _DOING = {
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=list(_WORDS), metavar="WHAT", help=", ".join(_WORDS))
     parser.add_argument(
-        "words", nargs="*", metavar="PATH or URL", help="a directory or graph; URLs to ask about"
+        "words", nargs="*", default=[], metavar="PATH or URL", help="a directory or graph; URLs to ask about"
     )
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     made = parser.add_argument_group("build, import")

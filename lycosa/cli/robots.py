@@ -51,7 +51,7 @@ class _Question(msgspec.Struct):
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", metavar="FILE", help="a robots.txt; - for standard input")
     parser.add_argument(
-        "urls", nargs="*", metavar="URL", help="URLs (or paths); without any: one per input line"
+        "urls", nargs="*", default=[], metavar="URL", help="URLs (or paths); without any: one per input line"
     )
     parser.add_argument(
         "--agent",

@@ -30,7 +30,7 @@ inanchor: inheading: type: lang: before:2024-05-01 after:2024. Make the index wi
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
-    add("words", nargs="*", metavar="QUERY", help="what to search for")
+    add("words", nargs="*", default=[], metavar="QUERY", help="what to search for")
     add("--count", type=int, default=10, metavar="N", help="number of results (10)")
     add("--skip", type=int, default=0, metavar="N", help="number of results to skip")
     add("--per-host", type=int, default=0, metavar="N", help="maximum number of results per host (no limit)")

@@ -59,7 +59,9 @@ _VERSION = 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="*", metavar="FILE", help="plain, .gz or .zst; - or none: stdin")
+    parser.add_argument(
+        "files", nargs="*", default=[], metavar="FILE", help="plain, .gz or .zst; - or none: stdin"
+    )
     parser.add_argument("--store", choices=NAMES, default="auto", help="how to remember (auto)")
     parser.add_argument(
         "--memory", type=amounts.size, default=512 << 20, metavar="SIZE", help="RAM for the store (512MB)"

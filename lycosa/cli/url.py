@@ -43,7 +43,9 @@ MAX_LINE = 1 << 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("urls", nargs="*", metavar="URL", help="what to look at; without any: lines of stdin")
+    parser.add_argument(
+        "urls", nargs="*", default=[], metavar="URL", help="URLs; without any: lines of stdin"
+    )
     parser.add_argument("--base", metavar="URL", help="resolve against this URL")
     parser.add_argument("--rules", metavar="NAMES", default="", help="further rules, by commas (see below)")
     parser.add_argument("--seed", metavar="N", default="0", help="the seed of the keys (0)")

@@ -6,8 +6,8 @@
 
 To readers of the directory this process looks like the one that crawls: it holds the lock, writes status.json every
 second, and forwards the acts that are left in control/ (`crawl.steering`) to the cluster. Its status of the
-crawl comes from the crawl's keys, as in `lycosa cluster status`; agents are not contacted. The logs are
-copies that only grow (`log_copy`). Bodies are not copied: `archive` reads them on shared storage.
+crawl comes from the crawl's keys, as in `lycosa cluster status`, and from the agents' meters, which it asks for.
+The logs are copies that only grow (`log_copy`). Bodies are not copied: `archive` reads them on shared storage.
 
 If the servers are away for a while, it waits for them: the directory stays as it is, and is completed later.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,13 @@ import msgspec
 from lycosa.clock import Clock, SystemClock, milliseconds
 from lycosa.cluster.control import About, Control, State, Wanted, options_of
 from lycosa.cluster.log_copy import LogCopy
+from lycosa.cluster.metering import Metered, ask_meters, merged_ahead, merged_meters
 from lycosa.cluster.names import log_of
 from lycosa.cluster.operating import Operator, manifest_of
 from lycosa.cluster.storage import ArchiveFiles, ShardStorage, Storage
 from lycosa.crawl import manifest as manifests
 from lycosa.crawl.acts import done
-from lycosa.crawl.status import AgentLine, ShardLine, Status, StatusFiles
+from lycosa.crawl.status import AgentLine, ShardLine, Status, StatusFiles, added, errors_of
 from lycosa.crawl.steering import LOOK, ActFiles, Answer
 from lycosa.engine.protocol import Engine, Unavailable
 from lycosa.errors import ConfigError, LocalError, StorageError
@@ -58,11 +59,14 @@ class Following:
         clock: Clock | None = None,
     ) -> None:
         """`into`: made if needed; `ConfigError` if it is another crawl's, or another process keeps it already."""
+        self._engine = engine
         self._clock = clock or SystemClock()
         self._operator = operator
         self._about = about
         self._told = told
         self._away = ""
+        self._errors: dict[str, dict[str, int]] = {}
+        """Failed attempts by kind of each agent, those that have ended included."""
         self._control = Control(engine, self._clock)
         self._lock = DirectoryLock(into)
         try:
@@ -133,7 +137,8 @@ class Following:
     async def _tell(self) -> None:
         async with self._telling:  # a status asked for before the act must not be written after it
             found, state = await self._operator.status(), await self._control.state()
-            await asyncio.to_thread(self._status.write, self._status_of(found, state))
+            said = await ask_meters(self._engine, [row["id"] for row in found["agents"]])
+            await asyncio.to_thread(self._status.write, self._status_of(found, state, said))
 
     async def _act(self) -> None:
         for act in await asyncio.to_thread(lambda: list(self._acts.waiting())):
@@ -147,17 +152,22 @@ class Following:
             await self._tell()  # the caller reads the status at once
             await asyncio.to_thread(self._acts.answer, act, answer)
 
-    def _status_of(self, found: dict[str, Any], state: State) -> Status:
+    def _status_of(self, found: dict[str, Any], state: State, said: Sequence[Metered | None]) -> Status:
         now = self._clock.wall()
+        told = [each for each in said if each is not None]
+        meters = merged_meters(told)
+        for row, metered in zip(found["agents"], said, strict=True):
+            if metered is not None:
+                self._errors[row["id"]] = errors_of(metered.meters)
         agents = [
             AgentLine(
                 agent=row["id"],
                 pid=row["about"]["pid"],
                 rss=row["about"]["rss"],
                 visits=row["about"]["visits"],
-                cpu=0.0,
+                cpu=metered.cpu if metered is not None else 0.0,
             )
-            for row in found["agents"]
+            for row, metered in zip(found["agents"], said, strict=True)
         ]
         goes = not state.finished and state.wanted is not Wanted.STOPPED
         return Status(
@@ -166,11 +176,13 @@ class Following:
             state="running" if goes or found["shards_held"] else found["state"],
             elapsed=max(milliseconds(self._clock) - state.since, 0) / 1000 if state.since else 0.0,
             pages_run=0,
-            errors={},
-            hosts=0,
+            errors=added(self._errors.values()),
+            hosts=int(meters.get("frontier.hosts", 0)),
+            next_due=meters.get("frontier.next_due", 0.0),
+            ahead=merged_ahead(told),
             rss=sum(agent.rss for agent in agents),
             memory_limit=0,
-            meters={},
+            meters=meters,
             paused=options_of(state).steered.paused,
             shards=[
                 ShardLine(

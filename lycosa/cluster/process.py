@@ -25,7 +25,7 @@ import msgspec
 from lycosa.cluster.keeping import Home
 from lycosa.cluster.machine import OwnMachine
 from lycosa.cluster.member import Member
-from lycosa.crawl.status import Ahead, resident
+from lycosa.cluster.metering import answer_meters
 from lycosa.crawl.underway import Underway
 from lycosa.crawl.watchdog import Watchdog
 from lycosa.engine.local.client import LocalEngine
@@ -34,8 +34,6 @@ from lycosa.files import write_whole
 
 TOLD = "told"
 """The subject on which agents send messages for the operator."""
-METERS = "meters"
-"""The subject on which they answer with their meters; their names follow."""
 _LAST_COMMIT = 5.0
 
 
@@ -44,14 +42,6 @@ class Failed(msgspec.Struct):
 
     kind: str
     text: str
-
-
-class Metered(msgspec.Struct):
-    """An agent's answer to a request for its meters."""
-
-    rss: int
-    meters: dict[str, float]
-    ahead: list[Ahead] = []
 
 
 def name_of(number: int) -> str:
@@ -108,8 +98,7 @@ class AgentProcess:
     async def run(self) -> int:
         """Run the agent; returns the exit code."""
         watching = asyncio.ensure_future(self._orphaned())
-        name = name_of(self._number)
-        await self._engine.requests.answer(f"{METERS}.{name}", self._metered)
+        await answer_meters(self._engine, self.member)
         try:
             await self.member.run()
             return 0
@@ -119,14 +108,8 @@ class AgentProcess:
             failed = Failed(LocalError.__name__, self._left(error))
         finally:
             watching.cancel()
-        await self._engine.bucket.put(f"failed.{name}", msgspec.json.encode(failed))
+        await self._engine.bucket.put(f"failed.{self.member.id}", msgspec.json.encode(failed))
         return 2
-
-    def _metered(self, _: bytes) -> bytes:
-        found = Metered(resident(), {})
-        if (agent := self.member.agent) is not None:
-            found = Metered(found.rss, agent.read_meters(), agent.ahead())
-        return msgspec.json.encode(found)
 
     async def _orphaned(self) -> None:
         """The supervisor is gone, and nobody would restart us: save what there is, and end."""

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from lycosa.cluster.control import Report, State
-from lycosa.cluster.process import METERS, TOLD, Metered, name_of
-from lycosa.crawl.ahead import MOST
+from lycosa.cluster.metering import Metered, ask_meters, merged_ahead, merged_meters
+from lycosa.cluster.process import TOLD, name_of
 from lycosa.crawl.config import Options
 from lycosa.crawl.status import AgentLine, Reporter, Status
 from lycosa.engine.protocol import Engine, Entry, Unavailable, got
 
 _METERS = 1.0
-_LEAST = frozenset(("frontier.next_due",))
-"""Meters whose value for the crawl is the smallest one that is not 0; all others are summed."""
-
-
-def merged_meters(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The meters of several agents, by name."""
-    found: dict[str, float] = {}
-    for part in parts:
-        for name, value in part.items():
-            if name in _LEAST:
-                found[name] = min(value, found.get(name) or value) if value else found.get(name, 0.0)
-            else:
-                found[name] = found.get(name, 0.0) + value
-    return dict(sorted(found.items()))
 
 
 class TeamReports:
@@ -76,14 +62,13 @@ class TeamReports:
     async def ask_meters(self, engine: Engine, gone: asyncio.Event) -> None:
         """Ask every second, until the engine is gone."""
         while not gone.is_set():
-            await asyncio.gather(*(self._ask(engine, number) for number in range(len(self._said))))
+            names = [name_of(number) for number in range(len(self._said))]
+            for number, said in enumerate(await ask_meters(engine, names)):
+                if said is not None:
+                    self._note_meters(number, said)
             await asyncio.sleep(_METERS)
 
-    async def _ask(self, engine: Engine, number: int) -> None:
-        answer = await engine.requests.ask(f"{METERS}.{name_of(number)}", b"", 1.0)
-        if isinstance(answer, Unavailable):
-            return
-        said = _decode_metered(answer)
+    def _note_meters(self, number: int, said: Metered) -> None:
         if self.leaving:
             before = self._said[number].meters
             said.meters = {name: max(value, before.get(name, 0.0)) for name, value in said.meters.items()}
@@ -97,7 +82,7 @@ class TeamReports:
         return any(report.agent == name and report.totals.at >= at for report in self.shards.values())
 
     def read_meters(self) -> dict[str, float]:
-        return merged_meters([said.meters for said in self._said])
+        return merged_meters(self._said)
 
     def status(self, state: str, options: Options, pids: Sequence[int]) -> Status:
         """The status of all agents as one crawl."""
@@ -109,14 +94,9 @@ class TeamReports:
                 pid=pids[number],
                 rss=said.rss,
                 visits=int(said.meters.get("visits.active", 0)),
-                cpu=round(said.meters.get("agent.cpu", 0.0), 1),
+                cpu=said.cpu,
             )
             for number, said in enumerate(self._said)
         ]
-        rows = [row for said in self._said for row in said.ahead]
-        ahead = sorted(rows, key=lambda row: (-row.queued, row.host))[:MOST]
+        ahead = merged_ahead(self._said)
         return self.reporter.status(state, shards, self.read_meters(), options, ahead, agents)
-
-
-# Made at import: msgspec crashes where two threads are the first to decode a struct that holds others.
-_decode_metered = msgspec.json.Decoder(Metered).decode

@@ -47,6 +47,8 @@ class Wish:
         self._urls: set[str] = set()
         self._patterns: list[re.Pattern[str]] = []
         for text in texts:
+            if not text:  # as a pattern it would match all URLs; a shell's empty variable is no wish for that
+                raise ConfigError("--refetch: give failed, a URL or a pattern (. matches every URL)")
             if text.startswith(("http://", "https://")):
                 url = canonicalise(text, rules=rules)
                 if url is None:

@@ -196,6 +196,11 @@ def added(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
+def errors_of(meters: Mapping[str, float]) -> dict[str, int]:
+    """Failed attempts by kind."""
+    return {name.removeprefix(_ERROR): int(n) for name, n in meters.items() if name.startswith(_ERROR)}
+
+
 class Reporter:
     """Makes the status of a run from the totals of its shards."""
 
@@ -218,7 +223,6 @@ class Reporter:
         """The present status. `shards`: the agent of each, and its totals."""
         rows = [totals for _, totals in shards.values()]
         pages = sum(row.pages for row in rows)
-        errors = {name.removeprefix(_ERROR): int(n) for name, n in meters.items() if name.startswith(_ERROR)}
         return Status(
             at=time.time(),
             pid=os.getpid(),
@@ -232,7 +236,7 @@ class Reporter:
             duplicates=sum(row.duplicates for row in rows),
             statuses=added(row.statuses for row in rows),
             skipped=added(row.skipped for row in rows),
-            errors=added([self._before.errors if self._before else {}, errors]),
+            errors=added([self._before.errors if self._before else {}, errors_of(meters)]),
             pending=sum(row.pending for row in rows),
             left_behind=sum(row.left_behind for row in rows),
             deferred=sum(row.deferred for row in rows),

@@ -18,8 +18,8 @@ from lycosa.ask.standing import Standing
 from lycosa.crawl.status import Status
 
 HOUR = 3_600.0
-_LATELY = 600.0
-"""Seconds over which the current rate is averaged."""
+_LATELY = 120.0
+"""Seconds over which the current rate is averaged, if the history has lines that close."""
 _SHOWN = (
     ("pages", "pages"),
     ("rate", "pages fetched, lately"),
@@ -44,8 +44,6 @@ _ENDS = {
 }
 _OF_A_RUN = ("rate", "flow", "visits", "memory")
 """The parts of `_SHOWN` that are meaningless for a crawl that does not run."""
-_OF_AN_AGENT = ("hosts", "failures")
-"""The parts of `_SHOWN` that the agents of a cluster do not report."""
 
 
 class Lately(NamedTuple):
@@ -62,9 +60,11 @@ def lately(gauges: Sequence[Gauge]) -> Lately:
     end = seconds_of(gauges[-1].at)
     first = gauges[-1]
     for row in reversed(gauges):
-        if not row.running or row.pages > first.pages or end - seconds_of(row.at) > _LATELY:
+        if not row.running or row.pages > first.pages:
             break
         first = row
+        if end - seconds_of(row.at) >= _LATELY:
+            break
     span = end - seconds_of(first.at)
     if span <= 0:
         return Lately()
@@ -86,9 +86,8 @@ def shown(standing: Standing, pace: Lately) -> dict[str, str]:
             "duplicates": f"{totals.duplicates:,}",
         }
     running = standing.state == "running"
-    hidden = _OF_AN_AGENT if standing.copy else ()
     done = f"{status.pages:,} of at most {status.page_limit:,} pages" if status.page_limit else ""
-    words |= {
+    return words | {
         "done": done,
         "pages": f"{status.pages:,}",
         "rate": f"{pace.pages if running else 0:,.1f}/s",
@@ -103,7 +102,6 @@ def shown(standing: Standing, pace: Lately) -> dict[str, str]:
         "duplicates": f"{status.duplicates:,}",
         "memory": size(status.rss),
     }
-    return {name: word for name, word in words.items() if name not in hidden}
 
 
 def state_of(standing: Standing) -> str:
@@ -183,10 +181,9 @@ def _progress(standing: Standing) -> str:
 
 def now_part(standing: Standing, whole: Sequence[Gauge], hour: Sequence[Gauge]) -> str:
     """The part of the first page that is requested repeatedly: charts and tables."""
-    told = not standing.copy
-    charts = _charts("The whole crawl", whole, failures=told)
+    charts = _charts("The whole crawl", whole)
     if len(whole) > 1 and seconds_of(whole[-1].at) - seconds_of(whole[0].at) > 1.2 * HOUR:
-        charts = _charts("The last hour", hour, failures=told) + charts
+        charts = _charts("The last hour", hour) + charts
     return charts + _answers(standing) + _ahead(standing) + _memory(standing) + _parts(standing)
 
 
@@ -199,7 +196,7 @@ def rates(gauges: Sequence[Gauge], values: Sequence[int]) -> list[float]:
     return found
 
 
-def _charts(title: str, gauges: Sequence[Gauge], *, failures: bool) -> str:
+def _charts(title: str, gauges: Sequence[Gauge]) -> str:
     if len(gauges) < 2:
         return ""
     times = [seconds_of(row.at) for row in gauges]
@@ -213,16 +210,15 @@ def _charts(title: str, gauges: Sequence[Gauge], *, failures: bool) -> str:
         "visits": [float(row.visits) for row in gauges],
         "hosts with URLs": [float(row.hosts) for row in gauges],
     }
+    errors = {"": rates(gauges, [row.errors for row in gauges])}
     plots = [
         plot("Pages per second", span, times, {"": rates(gauges, [row.pages for row in gauges])}, number),
         plot("Bytes per second", span, times, {"": rates(gauges, [row.bytes for row in gauges])}, size),
         plot("Waiting", span, times, waiting, number),
         plot("Under way", span, times, visits, number),
+        plot("Failed attempts per second", span, times, errors, number),
         plot("Memory", span, times, {"": [float(row.rss) for row in gauges]}, size),
     ]
-    if failures:
-        errors = {"": rates(gauges, [row.errors for row in gauges])}
-        plots.insert(4, plot("Failed attempts per second", span, times, errors, number))
     return f'<h2>{title}</h2><div class="plots">{"".join(plots)}</div>'
 
 

@@ -41,13 +41,13 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import msgspec
-import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from lycosa.errors import ConfigError
@@ -287,16 +287,27 @@ def _hash(name: str) -> int:
     return xxh3_64_intdigest(name.encode())
 
 
+_FEW = 10_000
+"""Hashes that Python sorts itself."""
+
+
 class _Names:
     """A set of names as sorted hashes, 8 bytes each: the seeds may be the sites of a list of millions."""
 
     def __init__(self, hashes: array[int]) -> None:
-        self._hashes = np.unique(np.frombuffer(hashes, np.uint64))
+        """`hashes` belongs to the set from now on."""
+        if len(hashes) > _FEW:
+            import numpy as np  # an import too long for a command that only asks what the scope of a crawl is
+
+            np.frombuffer(hashes, np.uint64).sort()
+            self._hashes = hashes
+        else:
+            self._hashes = array("Q", sorted(hashes))
 
     def __contains__(self, name: str) -> bool:
-        one = np.uint64(_hash(name))
-        at = int(np.searchsorted(self._hashes, one))
-        return at < len(self._hashes) and bool(self._hashes[at] == one)
+        one = _hash(name)
+        at = bisect_left(self._hashes, one)
+        return at < len(self._hashes) and self._hashes[at] == one
 
 
 def _above(host: str, names: frozenset[str]) -> str | None:

@@ -29,6 +29,9 @@ def test_a_package_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert count == 20
     with zipfile.ZipFile(to) as package:
         assert package.testzip() is None
+        for entry in package.infolist():  # ReplayWeb.page finds a member by its entry in the directory alone
+            header = to.read_bytes()[entry.header_offset :][:30]
+            assert int.from_bytes(header[28:], "little") == len(entry.extra)
         data = package.read("datapackage.json")
         said = json.loads(data)
         digest = json.loads(package.read("datapackage-digest.json"))

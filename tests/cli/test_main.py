@@ -190,6 +190,7 @@ def test_modules_that_are_no_verbs_are_named() -> None:
         (["log", "--nonsense"], "lycosa log: unknown option --nonsense; lycosa log --help lists the options"),
         (["crawl", "--ordr", "x"], "lycosa crawl: unknown option --ordr; did you mean --order?"),
         (["log"], "lycosa log: missing: DIR ("),
+        (["control"], "lycosa control: missing: DIR, ACT ("),
         (["status", "a", "b"], "lycosa status: too many arguments: b ("),
         (["crawl", "--max-pages", "x"], "lycosa crawl: --max-pages: 'x' is not a whole number ("),
         (["crawl", "--max-pages"], "lycosa crawl: --max-pages needs a value ("),

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lycosa.ask.export import body_of
@@ -20,9 +21,11 @@ from lycosa.ask.standing import Standing
 from lycosa.clock import SystemClock
 from lycosa.cluster.control import Control, Report, State, Wanted
 from lycosa.cluster.following import Following, follow
+from lycosa.cluster.leases import Said
+from lycosa.cluster.metering import Metered
 from lycosa.cluster.operating import Operator
 from lycosa.crawl.config import encode_options, read_options
-from lycosa.crawl.status import ReportTotals, Status
+from lycosa.crawl.status import Ahead, ReportTotals, Status
 from lycosa.crawl.steering import Steering
 from lycosa.engine.nats.engine import NatsEngine
 from lycosa.engine.protocol import Engine
@@ -118,6 +121,30 @@ async def test_it_says_how_the_crawl_stands(engine: Engine, tmp_path: Path) -> N
     alone = Standing(CrawlReader(tmp_path / "copy"))
     assert alone.totals is not None
     assert (alone.state, alone.status, alone.totals.pages) == ("unknown", None, 1)
+
+
+async def test_the_figures_of_agents_are_those_that_they_answer(engine: Engine, tmp_path: Path) -> None:
+    await began(engine, tmp_path)
+    at, bucket = SystemClock().wall(), engine.bucket
+    for name, queued in (("ann", 5), ("ben", 9), ("old", 0)):
+        await bucket.put(f"agent.{name}", msgspec.json.encode(Said(at=at + 1_000, rss=2, pid=3)))
+        meters = {"error.dns": float(queued), "frontier.hosts": 2.0, "agent.cpu": 1.26, "frontier.used": 10.0}
+        row = Ahead(host=f"{name}.test", queued=queued, wait=0.0, why="ready")
+        answer = msgspec.json.encode(Metered(7, meters, [row]))
+        if name != "old":
+            await engine.requests.answer(f"meters.{name}", lambda _, answer=answer: answer)
+    async with followed(engine, tmp_path / "copy"):
+        _, status = stands(tmp_path / "copy")
+        assert (status.errors, status.hosts, status.meters["frontier.used"]) == ({"dns": 14}, 4, 20.0)
+        assert [row.host for row in status.ahead] == ["ben.test", "ann.test"]
+        assert sorted((row.agent, row.cpu) for row in status.agents) == [
+            ("ann", 1.3),
+            ("ben", 1.3),
+            ("old", 0.0),
+        ]
+        await bucket.delete("agent.ben")  # it ends: what it failed at is not forgotten
+        await until(lambda: len(stands(tmp_path / "copy")[1].agents) == 2)
+        assert stands(tmp_path / "copy")[1].errors == {"dns": 14}
 
 
 async def test_acts_that_are_left_there_reach_the_cluster(engine: Engine, tmp_path: Path) -> None:

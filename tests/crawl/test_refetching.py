@@ -62,6 +62,8 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         Wish(["("], NO_RULES)
     with pytest.raises(ConfigError, match="not a URL"):
         Wish(["http://"], NO_RULES)
+    with pytest.raises(ConfigError, match="give failed, a URL or a pattern"):
+        Wish([""], NO_RULES)
     words = [
         "crawl",
         "http://127.0.0.1/",

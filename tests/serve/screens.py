@@ -81,7 +81,7 @@ def pages(seed: str) -> dict[str, str]:
         "url": f"/url?u={quote(seed, safe='')}",
         "graph": "/graph",
         "lab": "/lab",
-        "search": "/search?q=page",
+        "search": "/search?q=zushea",
         "report": "/report",
         "control": "/control",
     }

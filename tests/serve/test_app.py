@@ -18,7 +18,7 @@ from lycosa.errors import ConfigError
 from lycosa.records import Skipped, Why
 from lycosa.serve.app import application
 from lycosa.serve.guard import Guard
-from lycosa.serve.now_page import rates
+from lycosa.serve.now_page import lately, rates
 from tests.crawl.made import MadeCrawl, anchors
 from tests.serve.asking import Answer, ask
 
@@ -218,3 +218,14 @@ def test_a_rate_is_nothing_where_a_run_ends_and_where_the_next_begins() -> None:
 
     rows = [at(0, 0), at(1, 5), at(2, 10, running=False), at(40, 10), at(42, 18)]
     assert rates(rows, [row.pages for row in rows]) == [0, 5, 0, 0, 4]
+
+
+def test_the_rate_is_that_of_the_last_minutes_however_far_apart_the_lines_are() -> None:
+    def at(second: int, pages: int) -> Gauge:
+        rest = {"visits": 0, "pending": 0, "left_behind": 0, "deferred": 0, "hosts": 0, "rss": 0}
+        moment = f"2026-01-01T{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}Z"
+        return Gauge(at=moment, pages=pages, running=True, **rest)
+
+    assert lately([at(0, 0), at(1_000, 10_000), at(1_060, 10_060), at(1_120, 10_120)]).pages == 1
+    assert lately([at(0, 0), at(3_600, 7_200)]).pages == 2
+    assert lately([at(0, 0)]).pages == 0
