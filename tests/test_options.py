@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa import options
+from lycosa.crawl import flag_names
 from lycosa.crawl.config import Options, decode_options, encode_options, read_options, with_seeds
 from lycosa.errors import ConfigError
 
@@ -43,6 +46,9 @@ def test_text_that_is_a_number_is_one() -> None:
         ({"vists": 1}, "unknown option 'vists'; did you mean 'visits'?"),
         ({"inner": {"wiat": 1}}, "unknown option 'inner.wiat'; did you mean 'wait'?"),
         ({"zzz": 1}, "known: free, inner, maybe, visits"),
+        ({"fixed": 1}, "known: free, inner, maybe, visits"),
+        ({"name": ["a"]}, "unknown option 'name'; did you mean 'inner.names'?"),
+        ({"inner": {"visit": 1}}, "unknown option 'inner.visit'; did you mean 'visits'?"),
         ({"inner": 5}, "option 'inner' is a table of options, not 5"),
         ({"visits": "many"}, "visits"),
         ({"visits": None}, "visits"),
@@ -56,6 +62,31 @@ def test_mistakes_are_named(given: dict[str, object], words: str) -> None:
         options.read(Outer, given)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value) and "$" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"private": True}, "unknown option 'private'; did you mean 'public = false'?"),
+        ({"max_pgs": 3}, "unknown option 'max_pgs'; did you mean 'limits.pages'?"),
+        ({"max-pages": 3}, "did you mean 'limits.pages'?"),
+        ({"fetch": {"insecure": True}}, "did you mean 'fetch.verify_tls = false'?"),
+        ({"negative_tll": 3}, "did you mean 'dns.negative_ttl'?"),
+        ({"attempts": 3}, "did you mean 'dns.attempts' or 'robots.attempts' or 'retry.attempts'?"),
+        ({"quuux": 3}, "known: allow, archive, "),
+    ],
+)
+def test_an_option_of_a_crawl_is_found_by_any_of_its_names(given: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_options({"public": False, **given})
+    assert words in str(caught.value)
+
+
+def test_every_flag_is_named_with_its_option() -> None:
+    for option in flag_names.OPTIONS.values():
+        place: Any = Options()
+        for name in option.split("."):
+            place = getattr(place, name)
 
 
 def test_where_goes_before_the_name() -> None:

@@ -33,6 +33,9 @@ from lycosa.records import Configured
 if TYPE_CHECKING:
     from lycosa.url.key import Keyer
 
+_PATIENCE, _GLANCE = 30.0, 0.2
+"""Seconds that a follower waits for a crawl to begin, and between its looks at the directory."""
+
 
 class CrawlReader:
     """A crawl's directory, for reading."""
@@ -53,11 +56,14 @@ class CrawlReader:
         self.archive_files: Files = self.files.within("archive")
 
     @classmethod
-    def beginning(cls, directory: Path, pause: Callable[[], object], most: int = 0) -> CrawlReader:
-        """Opens a crawl that may only just have been started: calls `pause` until the manifest is there.
+    def beginning(
+        cls, directory: Path, pause: Callable[[float], object], *, follow: bool = False
+    ) -> CrawlReader:
+        """Opens a crawl that may only just have been started: pauses until the manifest is there.
 
-        `most`: how many times while no crawl runs there; one that was started a moment ago may not run yet.
+        `follow`: also waits (`_PATIENCE`) while no crawl runs there: one started a moment ago may not run yet.
         """
+        most = round(_PATIENCE / _GLANCE) if follow else 0
         while True:
             running = process_of(directory) is not None
             try:
@@ -66,7 +72,7 @@ class CrawlReader:
                 if not running and most <= 0:
                     raise
                 most -= not running
-            pause()
+            pause(_GLANCE)
 
     @cached_property
     def splitter(self) -> Splitter:

@@ -169,6 +169,7 @@ def configure(parser: argparse.ArgumentParser, action: str) -> None:
         )
     elif action == "search":
         add("words", nargs="+", metavar="QUERY", help="as for lycosa search")
+        parser.set_defaults(minus_words=True)
         add(
             "--deadline",
             type=duration,

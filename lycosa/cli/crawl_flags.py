@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from lycosa.cli.amounts import duration, rate, size
+from lycosa.crawl.flag_names import OPTIONS, TURNED_OFF
 from lycosa.errors import ConfigError
 from lycosa.frontier.options import ADMITS, ORDERS
 
@@ -224,81 +225,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     more.add_argument("--quiet", action="store_true", help="print only the summary")
 
 
+_VALUES: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(TURNED_OFF, lambda _: False),
+    "auth": lambda given: pairs(given, "=", "--auth HOST=USER:PASSWORD"),
+    "blocklist": lambda paths: [host for path in paths for host in _blocklist(path)],
+    "oracle": lambda path: str(Path(path).absolute()),  # so that runs from other directories find it again
+    "proxy": " ".join,
+    "resolve_file": lambda path: read_resolve(path),
+    "rules": lambda text: text.split(",") if text else [],
+    "sample": lambda number: max(number, 0),
+    "traps": lambda text: text == "on",
+    "url_rules": lambda text: text == "apply",
+}
+"""What an option gets, where that is not the value of its flag."""
+
+
 def apply_flags(given: dict[str, Any], args: argparse.Namespace) -> None:
-    def put(where: str, value: Any) -> None:
+    """Set the options whose flags were given; lists are added to those of the file."""
+    if args.sample is not None:
+        place, name = place_of(given, "frontier.admit")
+        place[name] = "adaptive" if args.sample < 0 else "sample"
+    for flag, option in OPTIONS.items():
+        value = getattr(args, flag)
         if value is None or value is False:
-            return
-        place, name = place_of(given, where)
+            continue
+        value = _VALUES.get(flag, lambda value: value)(value)
+        place, name = place_of(given, option)
         if isinstance(value, list) and isinstance(place.get(name), list):
             value = place[name] + value
         place[name] = value
-
-    def put_off(where: str, flag: bool) -> None:
-        """Add a flag that sets its option to false."""
-        if flag:
-            place, name = place_of(given, where)
-            place[name] = False
-
-    put_off("public", args.private)
-    put("fetch.user_agent", args.user_agent)
-    put("fetch.headers", args.header)
-    put("fetch.cookies", args.cookie)
-    put("fetch.cookie_file", args.cookie_file)
-    put("fetch.auth", pairs(args.auth, "=", "--auth HOST=USER:PASSWORD"))
-    put("fetch.proxy", " ".join(args.proxy) if args.proxy else None)
-    put("fetch.bandwidth", args.bandwidth)
-    put_off("fetch.verify_tls", args.insecure)
-    put("scope.mode", args.scope)
-    put("scope.include_hosts", args.include_host)
-    put("scope.include_domains", args.include_domain)
-    put("scope.include_paths", args.include_path)
-    put("scope.include_patterns", args.include)
-    put("scope.exclude_hosts", args.exclude_host)
-    put("scope.exclude_domains", args.exclude_domain)
-    put("scope.exclude_paths", args.exclude_path)
-    put("scope.exclude_patterns", args.exclude)
-    put("scope.max_depth", args.max_depth)
-    put("scope.max_pages_per_site", args.max_pages_per_site)
-    for path in args.blocklist or []:
-        put("scope.blocklist", list(_blocklist(path)))
-    put("follow.requisites", args.requisites)
-    put("render.when", args.render)
-    put("render.browser", args.browser)
-    put_off("follow.sitemaps", args.no_sitemaps)
-    if args.traps is not None:
-        place, name = place_of(given, "traps.quarantine")
-        place[name] = args.traps == "on"
-    put("duplicates.alike", args.near_duplicates)
-    if args.url_rules is not None:
-        place, name = place_of(given, "variants.apply")
-        place[name] = args.url_rules == "apply"
-    put("rules", args.rules.split(",") if args.rules else None)
-    put("limits.pages", args.max_pages)
-    put("limits.bytes", args.max_bytes)
-    put("limits.seconds", args.max_time)
-    put("refresh.continuous", args.continuous)
-    put("refresh.fetches", args.fetches)
-    put("visits", args.visits)
-    put("politeness.wait", args.wait)
-    put("politeness.pages_per_visit", args.pages_per_visit)
-    put("frontier.order", args.order)
-    put("frontier.oracle", _absolute(args.oracle))
-    put("frontier.scorer", args.scorer)
-    put("frontier.batch", args.batch)
-    put("frontier.memory", args.memory)
-    if args.sample is not None:
-        put("frontier.admit", "adaptive" if args.sample < 0 else "sample")
-        place, name = place_of(given, "frontier.sample")
-        place[name] = max(args.sample, 0)
-    put("frontier.admit", args.admit)
-    put("frontier.host_budget", args.host_budget)
-    put("frontier.domain_budget", args.domain_budget)
-    put("allow", args.allow)
-    put("only_networks", args.only_network)
-    put("dns.resolve", args.resolve)
-    if args.resolve_file is not None:
-        put("dns.resolve", read_resolve(args.resolve_file))
-    put_off("archive.keep", args.no_archive)
 
 
 def _sample(text: str) -> int:
@@ -308,11 +263,6 @@ def _sample(text: str) -> int:
     if text.isdigit() and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not adaptive, inf or a number of links")
-
-
-def _absolute(path: str | None) -> str | None:
-    """An absolute path, so that later runs from other directories find the file again."""
-    return None if path is None else str(Path(path).absolute())
 
 
 def place_of(given: dict[str, Any], where: str) -> tuple[dict[str, Any], str]:

@@ -32,7 +32,7 @@ _PAUSE = 5.0
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
-    add("--follow", action="store_true", help="continue as long as the crawl runs")
+    add("--follow", action="store_true", help="wait for a crawl to begin, and continue as long as it runs")
     add("--rebuild", action="store_true", help="discard the clusters and start again")
     add("--most", type=int, default=10, metavar="N", help="clusters to show, the largest first (10)")
     add("--json", action="store_true", help="print all clusters as JSON lines")
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from lycosa.ask.clusters import ClusterReader
     from lycosa.ask.reading import CrawlReader
 
-    crawl = CrawlReader.beginning(args.directory, lambda: time.sleep(0.2))
+    crawl = CrawlReader.beginning(args.directory, time.sleep, follow=args.follow)
     pages, begun = 0, time.monotonic()
     with Progress("duplicates") as told, Clustering(crawl, rebuild=args.rebuild, told=told) as clustering:
         while True:

@@ -25,7 +25,8 @@ examples:
 
 The function takes a page (url, status, title, text, links, body, header(name), tree.select("css")) and returns
 None, a dict, or several of them. Rows of a page are in the file once, also after a kill: run the same command
-again. Pages at which it fails or takes too long are in TO.extract/failed.jsonl.
+again. Pages at which it fails or takes too long are in TO.extract/failed.jsonl; if it failed at every page, the
+exit code is 1.
 """
 
 _PAUSE = 1.0
@@ -38,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("function", metavar="FILE.py:FUNCTION", help="or module:function")
     add("--to", type=Path, metavar="FILE", help="rows.jsonl, or rows.parquet, which is a directory of parts")
     add("--url", metavar="URL", help="call the function on this page only, and print the rows")
-    add("--follow", action="store_true", help="continue as long as the crawl runs")
+    add("--follow", action="store_true", help="wait for a crawl to begin, and continue as long as it runs")
     add("--timeout", type=duration, default=30.0, metavar="TIME", help="time limit per page (30s)")
     add("--anew", action="store_true", help="start again, and replace the existing rows")
 
@@ -46,7 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lycosa.ask.reading import CrawlReader
 
-    crawl = CrawlReader.beginning(args.directory, lambda: time.sleep(0.2))
     if args.timeout <= 0:
         raise ConfigError("--timeout must be above zero")
     if args.url is not None:
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(
             "give a place for the rows: --to rows.jsonl or --to rows.parquet; or try one page with --url"
         )
-    return _extract(crawl, args)
+    return _extract(CrawlReader.beginning(args.directory, time.sleep, follow=args.follow), args)
 
 
 def _extract(crawl: CrawlReader, args: argparse.Namespace) -> int:
@@ -77,7 +77,7 @@ def _extract(crawl: CrawlReader, args: argparse.Namespace) -> int:
     if failed:
         line += f"; it failed at {counted(failed, 'page')}: {args.to}{SUFFIX}/failed.jsonl"
     print(printable(line))
-    return 0
+    return 1 if failed and failed >= pages and not rows else 0
 
 
 def _opened(crawl: CrawlReader, args: argparse.Namespace, told: Progress) -> Extraction:

@@ -23,8 +23,6 @@ The index is in DIR/index. It may be interrupted or killed at any time: the same
 
 _PAUSE = 5.0
 """Seconds between rounds of --follow."""
-_PATIENCE, _GLANCE = 30.0, 0.2
-"""Seconds that --follow waits for a crawl to begin, and between its looks at the directory."""
 _GROWN = 0.25
 """Beside a running crawl, ranks are recomputed when its log has grown by this share since the last time."""
 
@@ -44,8 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.language not in STEMMED:
         raise ConfigError(f"--language {args.language}: there is a stemmer for {', '.join(sorted(STEMMED))}")
-    most = round(_PATIENCE / _GLANCE) if args.follow else 0
-    crawl = CrawlReader.beginning(args.directory, lambda: time.sleep(_GLANCE), most)
+    crawl = CrawlReader.beginning(args.directory, time.sleep, follow=args.follow)
     pages = bodiless = copies = removed = ranked = 0
     begun = time.monotonic()
     with (

@@ -59,7 +59,22 @@ examples:
   lycosa lab simulate --seeds 1-100
 """
 
-WHATS = ("list", "run", "report", "sydney", "predict", "plan", "tune", "simulate", "freshness", "partition")
+_CRAWLED = "agents cost crawl errors link order pages pages_per_visit seed synthetic visits wait"
+_TAKES = {
+    "list": "",
+    "run": "graph crawl keep like on_graph plot policy seed synthetic",
+    "report": "graph to",
+    "sydney": "graph budget plot repeat seed shallow start t through",
+    "predict": _CRAWLED,
+    "plan": "agents check cost hosts largest link machine_disk machine_memory measure pages pages_per_visit"
+    " per_machine visits wait within",
+    "tune": _CRAWLED,
+    "simulate": "agents pages seed seeds shards trace",
+    "freshness": "days on_sites plot rates seed warm web",
+    "partition": "graph most nodes queries seed",
+}
+"""What each takes, besides --json: `graph` is the NAME."""
+WHATS = tuple(_TAKES)
 _PATIENCE = 2.0
 
 
@@ -159,18 +174,30 @@ class _Teller:
         self._open = False
 
 
+def _refuse_foreign(args: argparse.Namespace) -> None:
+    """Refuse options of the others: --pages with freshness would be ignored, and the whole web run through."""
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    takes = {"what", "json", *_TAKES[args.what].split()}
+    for name, default in vars(parser.parse_args([args.what])).items():
+        if name in takes or getattr(args, name) == default:
+            continue
+        if name == "graph":
+            raise ConfigError(f"{args.what} takes no name: {args.graph}")
+        of = ", ".join(what for what, names in _TAKES.items() if name in names.split())
+        flag = "--graph" if name == "on_graph" else f"--{name.replace('_', '-')}"
+        raise ConfigError(f"{args.what} has no {flag}: it is an option of {of}")
+
+
 def run(args: argparse.Namespace) -> int:
+    _refuse_foreign(args)
     tell = _Teller()
     if args.what == "simulate":
-        if args.graph is not None:
-            raise ConfigError("simulate needs no graph: it draws its own web from --seed")
         return lab_simulate.run(args, tell, tell.done)
     if args.what == "partition":
         return lab_partition.run(args)
     if args.what == "freshness":
-        if args.graph is not None:
-            raise ConfigError("freshness needs no graph: it draws its own web from --seed")
-        return lab_freshness.run(args)
+        return lab_freshness.run(args, tell, tell.done)
     if args.what == "list":
         return lab_run.show_list()
     if args.what == "report":
@@ -180,8 +207,6 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "plan":
         return lab_plan.run(args)
     if args.what == "predict":
-        if args.graph is not None:
-            raise ConfigError("predict needs a web: --crawl DIR or --synthetic N")
         return lab_predict.run(args, tell, tell.done)
     if args.what == "run":
         return lab_run.run(args, tell, tell.done)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lycosa.cli.amounts import counted
@@ -46,7 +46,7 @@ def _rates(text: str) -> list[float]:
     return found
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, tell: Callable[[str], None], done: Callable[[], None]) -> int:
     from lycosa.lab.experiments.freshness import experiment, make_web
 
     for name in ("web", "on_sites", "days"):
@@ -57,14 +57,8 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise ConfigError("plots need matplotlib: pip install 'lycosa[lab]'")
     web = make_web(args.web, args.on_sites, args.seed)
-
-    def tell(what: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r\x1b[Klycosa lab: {what}", end="", file=sys.stderr, flush=True)
-
     tables = experiment(web, args.rates, seed=args.seed + 1, days=args.days, warm=args.warm, tell=tell)
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    done()
     if args.json:
         for table in tables:
             for row in table.rows:

@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from lycosa.cli import amounts
@@ -69,12 +70,17 @@ def _count(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 200k or 10M") from None
 
 
+_WIDTH = 76
+"""Columns of the list, without the two spaces before its text."""
+
+
 def show_list() -> int:
     from lycosa.lab.experiments.register import EXPERIMENTS
 
     wide = max(len(entry.name) for entry in EXPERIMENTS)
     for entry in EXPERIMENTS:
-        print(f"{entry.name.ljust(wide)}  {entry.shows}\n{'':{wide}}  {entry.paper}")
+        for number, line in enumerate([*wrap(entry.shows, _WIDTH - wide), *wrap(entry.paper, _WIDTH - wide)]):
+            print(f"{'' if number else entry.name:{wide}}  {line}")
     return 0
 
 

@@ -68,7 +68,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--links", choices=("count", "list", "none"), default="count", help="how to show links (count)")
     add("--by-time", action="store_true", help="merge the shards by time")
-    add("--follow", action="store_true", help="continue with what a running crawl commits")
+    add(
+        "--follow",
+        action="store_true",
+        help="wait for a crawl to begin, and show what it commits until it ends",
+    )
     add("--full", action="store_true", help="show configuration records completely, one per shard")
     add("--limit", type=int, metavar="N", help="stop after N records")
 
@@ -80,11 +84,11 @@ def run(args: argparse.Namespace) -> int:
     from lycosa.ask.reading import CrawlReader
     from lycosa.records import Configured
 
-    crawl = CrawlReader(args.directory)
     wanted, needle = _filter(args)
-    shards = _shards(args, crawl)
     if args.start < 0 or (args.limit is not None and args.limit < 0):
         raise ConfigError("--from and --limit take a number: 0 or more")
+    crawl = CrawlReader.beginning(args.directory, time.sleep, follow=args.follow)
+    shards = _shards(args, crawl)
     rows = _follow(crawl, shards, args) if args.follow else _all(crawl, shards, args, needle)
     encode = msgspec.json.Encoder().encode
     links = Shown(args.links)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 HELP = "search the pages of an indexed crawl"
 EPILOG = """\
 examples:
-  lycosa search crawls/example wolf spider
-  lycosa search crawls/example '"wolf spider" -tarantula site:example.org/animals/'
+  lycosa search crawls/example wolf spider -tarantula
+  lycosa search crawls/example '"wolf spider" site:example.org/animals/'
   lycosa search crawls/example 'lycos* OR spyder~' --count 20 --json
   lycosa search crawls/example --like https://example.org/spiders.html
 
@@ -31,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="the crawl's directory")
     add("words", nargs="*", default=[], metavar="QUERY", help="what to search for")
+    parser.set_defaults(minus_words=True)
     add("--count", type=int, default=10, metavar="N", help="number of results (10)")
     add("--skip", type=int, default=0, metavar="N", help="number of results to skip")
     add("--per-host", type=int, default=0, metavar="N", help="maximum number of results per host (no limit)")

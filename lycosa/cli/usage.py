@@ -2,6 +2,9 @@
 
 argparse prints the whole usage before the error, and reports missing arguments before unknown flags, so that a
 misspelt flag is reported as something else. Here unknown flags are reported first, with the nearest known one.
+
+A verb that takes the words of a query sets the default `minus_words`: one that begins with a minus sign (-vacuum)
+is then no flag. A space before it keeps argparse from taking it for one.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ _SAID = [
 ]
 
 
+_MINUS = re.compile(r"-(?!h$)[^-]")
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are one line."""
 
@@ -37,6 +43,8 @@ class Parser(argparse.ArgumentParser):
             if word == "--":
                 break
             self._check(word)
+        if args is not None and self.get_default("minus_words"):
+            args = [f" {word}" if _MINUS.match(word) else word for word in args]
         return super().parse_intermixed_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:

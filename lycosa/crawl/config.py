@@ -20,6 +20,7 @@ import msgspec
 from lycosa import options
 from lycosa.archive.writer import ArchiveOptions
 from lycosa.content.options import DuplicateOptions, TrapOptions, VariantOptions
+from lycosa.crawl.flag_names import meanings
 from lycosa.crawl.site_options import Settings, SiteOptions
 from lycosa.crawl.steered import Steered
 from lycosa.errors import ConfigError
@@ -155,7 +156,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_options(given: dict[str, Any]) -> Options:
     """Options from a plain dictionary; raises `ConfigError` with one line."""
-    read = options.read(Options, given)
+    read = options.read(Options, given, flags=meanings)
     if read.public:
         _demand_contact(read.fetch.user_agent)
     if not read.robots.agent:

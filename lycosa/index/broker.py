@@ -38,7 +38,7 @@ from lycosa.index.plan import MOST_EXPANDED, All, AnyOf, Condition, Plan, Weight
 from lycosa.index.query import Dates, Filter, Query
 from lycosa.index.reader import K1, B, Clause, Hit, Hits, Shard, Totals, idf
 from lycosa.index.schema import Page
-from lycosa.index.words import terms_of
+from lycosa.index.words import plain_terms
 
 _SLACK = 1e-4
 _VOCABULARY = 20_000
@@ -172,7 +172,9 @@ class Broker:
         chosen, others = languages_of(query, self.statistics.totals.languages, self.language)
         if not others:
             return chosen
-        words = [{name: terms_of(word, name).split() for name in (*chosen, *others)} for word in query.words]
+        words = [
+            {name: plain_terms(word, name).split() for name in (*chosen, *others)} for word in query.words
+        ]
         self.statistics.learn(("body", term) for word in words for terms in word.values() for term in terms)
 
         def known(terms: Sequence[str]) -> bool:
@@ -209,7 +211,7 @@ class Broker:
         found = respelled(word, language)
         if not found:
             return []
-        own = terms_of(word, language)
+        own = plain_terms(word, language)
         self.statistics.learn(("body", term) for term in (own, *found))
         least = self.statistics.df("body", own)
         counted = sorted((-self.statistics.df("body", term), term) for term in found)

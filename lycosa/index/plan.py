@@ -32,7 +32,15 @@ import msgspec
 from lycosa.index.query import Dates, Filter, Group, Node, Phrase, Query, Word
 from lycosa.index.reader import Clause
 from lycosa.index.schema import TEXTS, address_terms
-from lycosa.index.words import STEMMED, base_language, fold, is_function_word, is_unspaced, runs_of, terms_of
+from lycosa.index.words import (
+    STEMMED,
+    base_language,
+    fold,
+    is_function_word,
+    is_unspaced,
+    plain_terms,
+    runs_of,
+)
 
 MOST_EXPANDED = 30
 Expand = Callable[[str, str, int], list[str]]
@@ -131,7 +139,7 @@ class _Planner:
             return [address_terms(f"x://{text}")[0].split()]
         found: list[list[str]] = []
         for language in self._languages:
-            terms = terms_of(text, language).split()
+            terms = plain_terms(text, language).split()
             if terms and terms not in found:
                 found.append(terms)
         return found
@@ -145,7 +153,7 @@ class _Planner:
                 found += [[term] for term in several[0]]
             elif any(several):
                 rows = [
-                    list(terms[:1]) or terms_of(word, language).split()
+                    list(terms[:1]) or plain_terms(word, language).split()
                     for word, terms in zip(words, several, strict=True)
                 ]
                 found.append([term for row in rows for term in row])

@@ -15,7 +15,7 @@
     before:2024 after:2024-05-01               by the date of modification, or else of the fetch (required)
 
 Of filters joined by OR (site:a.org OR site:b.org) one is required. AND, OR and NOT must be in capitals. At
-most `MOST_WORDS` words, groups nested `MOST_DEPTH` deep.
+most `MOST_WORDS` words of `MOST_LETTERS` characters each, groups nested `MOST_DEPTH` deep.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import msgspec
 
 MOST_CHARACTERS = 20_000
 MOST_WORDS = 500
+MOST_LETTERS = 1_000
 MOST_DEPTH = 20
 
 PLACES = {"intitle": "title", "inurl": "address", "inanchor": "anchors", "inheading": "headings"}
@@ -218,6 +219,9 @@ class _Reader:
             return None
         if name in FILTERS:
             return self.filter(name, value.strip())
+        if phrase is None and len(value) > MOST_LETTERS:
+            self.note(f"words of more than {MOST_LETTERS:,} characters are left out")
+            return None
         self._words += len(value.split())
         if self._words > MOST_WORDS:
             if self._words - len(value.split()) <= MOST_WORDS:

@@ -35,8 +35,8 @@ LONGEST = 64
 _MEMO = 200_000
 """Most cached words of a language; when there are more all are dropped."""
 _LONG = 300
-"""Characters of a text from which on the kernel (`word_kernels`) is used. Queries are shorter, and need no
-compiled code."""
+"""Characters of a text from which on the kernel (`word_kernels`) is used. Words of queries are read without it
+(`plain_terms`): to load compiled code would take longer than the whole answer."""
 
 STEMMED = {
     "ar": "arabic",

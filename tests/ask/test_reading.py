@@ -147,8 +147,8 @@ def folded(records: Iterable[Record]) -> Totals:
 def test_a_crawl_that_has_just_been_started_is_waited_for(tmp_path: Path) -> None:
     pauses = []
 
-    def pause() -> None:
-        pauses.append(1)
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
         if len(pauses) == 2:
             manifests.create(DiskFiles(tmp_path), 1, 3, hash_seed=5)
 
@@ -163,12 +163,12 @@ def test_a_crawl_that_has_just_been_started_is_waited_for(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="is not a directory"):
         CrawlReader.beginning(tmp_path / "nowhere", pause)
 
-    def begin() -> None:
-        pauses.append(1)
+    def begin(seconds: float) -> None:
+        pauses.append(seconds)
         if len(pauses) == 4:
             manifests.create(DiskFiles(tmp_path / "soon"), 1, 2, hash_seed=5)
 
-    assert CrawlReader.beginning(tmp_path / "soon", begin, 2).manifest.shards == 2
+    assert CrawlReader.beginning(tmp_path / "soon", begin, follow=True).manifest.shards == 2
     with pytest.raises(ConfigError, match="is not a directory"):
-        CrawlReader.beginning(tmp_path / "never", begin, 3)
-    assert len(pauses) == 4 + 3
+        CrawlReader.beginning(tmp_path / "never", begin, follow=True)
+    assert sum(pauses[4:]) == pytest.approx(30.0)

@@ -56,6 +56,9 @@ def test_one_page_is_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "--to rows.jsonl" in capsys.readouterr().err
     assert main([*words, f"{tmp_path}/code.py:row", "--to", str(tmp_path / "a.jsonl"), "--timeout", "0"]) == 2
     assert "--timeout must be above zero" in capsys.readouterr().err
+    assert main([*words, f"{tmp_path}/code.py:bad", "--to", str(tmp_path / "b.jsonl")]) == 1
+    assert "extracted 0 rows from 3 pages" in (told := capsys.readouterr().out)
+    assert f"it failed at 3 pages: {tmp_path}/b.jsonl.extract/failed.jsonl" in told
 
 
 def test_one_that_is_at_work_is_waited_for(

@@ -27,8 +27,9 @@ Capture = pytest.CaptureFixture[str]
 def test_the_list_has_every_experiment_and_each_can_be_loaded(capsys: Capture) -> None:
     assert main(["lab", "list"]) == 0
     shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
     for entry in EXPERIMENTS:
-        assert entry.name in shown and entry.paper in shown
+        assert entry.name in shown and entry.paper in " ".join(shown.split())
         module = entry.load()
         assert module.PAPER and module.CLAIM and (hasattr(module, "run") or hasattr(module, "run_alone"))
 
@@ -109,6 +110,12 @@ def test_it_runs_on_a_graph_on_a_web_like_it_and_on_a_crawls_own(
         (["report"], "give the directory of the results"),
         (["report", "."], "holds no results"),
         (["report", "DAMAGED"], "is not a result"),
+        (["list", "extra"], "list takes no name: extra"),
+        (
+            ["freshness", "--pages", "0"],
+            "freshness has no --pages: it is an option of predict, plan, tune, sim",
+        ),
+        (["list", "--graph", "g"], "list has no --graph: it is an option of run"),
     ],
 )
 def test_mistakes_get_one_line(

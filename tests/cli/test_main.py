@@ -16,7 +16,9 @@ import pytest
 
 from lycosa.cli import main as front
 from lycosa.cli.main import main, verbs
+from lycosa.crawl import manifest as manifests
 from lycosa.errors import ConfigError, LocalError, LycosaError, RemoteError, StorageError
+from lycosa.files import DiskFiles
 from lycosa.version import VERSION
 from tests.cli.test_status import leave
 from tests.crawl.made import small
@@ -44,6 +46,25 @@ def test_every_verb_explains_itself(verb: str, capsys: Capture) -> None:
         main([verb, "--help"])
     assert caught.value.code == 0
     assert f"lycosa {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", [["log"], ["duplicates"], ["index"], ["extract", "json:loads", "--to", "rows.jsonl"]]
+)
+def test_a_follower_waits_for_a_crawl_to_begin(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        manifests.create(DiskFiles(tmp_path / "crawl"), 1, 1, hash_seed=5)
+
+    monkeypatch.chdir(tmp_path)
+    assert main([words[0], "crawl", *words[1:]]) == 2
+    monkeypatch.setattr("time.sleep", pause)
+    assert main([words[0], "crawl", *words[1:], "--follow"]) == 0
+    assert len(pauses) == 1
 
 
 def test_nothing_said_is_a_mistake_that_shows_the_verbs(capsys: Capture) -> None:

@@ -64,6 +64,19 @@ def test_nothing_found_and_wrong_words(tmp_path: Path, capsys: pytest.CaptureFix
     assert "Traceback" not in capsys.readouterr().err
 
 
+def test_a_word_may_begin_with_a_minus_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path)
+    main(["index", str(tmp_path)])
+    capsys.readouterr()
+    assert main(["search", str(tmp_path), "spider", "-wolf", "--count", "3"]) == 0
+    assert "1 page matches of 2" in capsys.readouterr().out
+    assert main(["search", str(tmp_path), "-hunt", "spider"]) == 0
+    assert "1 page matches of 2" in capsys.readouterr().out
+    for wrong in ("--cuont", "-h"):
+        with pytest.raises(SystemExit):
+            main(["search", str(tmp_path), "spider", wrong])
+
+
 def test_from_python(tmp_path: Path) -> None:
     import lycosa
 

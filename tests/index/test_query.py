@@ -56,6 +56,8 @@ def test_what_cannot_be_used_is_said() -> None:
     assert query.tree == Group(should=(Word("words"),))
     assert "before:yesterday is no date" in query.notes[0]
     assert parse("x " * 600).notes == ("only the first 500 words were read",)
+    assert parse(f"a {'b' * 1001}* c").tree == Group(should=(Word("a"), Word("c")))
+    assert parse("b" * 1001).notes == ("words of more than 1,000 characters are left out",)
     assert day_of("2024-13") is None and day_of("0000") is None
 
 
