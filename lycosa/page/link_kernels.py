@@ -426,7 +426,7 @@ def _keeps_ampersands(data: Any, start: int, stop: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _is_near(data: Any, start: int, stop: int) -> bool:
+def _is_near(data: Any, start: int, stop: int) -> Any:
     """Whether the URL of an image is one that can be kept, and not of another scheme than HTTP's."""
     if data[start] == 35 or data[start] <= 32:
         return False

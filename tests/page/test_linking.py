@@ -141,7 +141,7 @@ SETS = [
 def test_every_kind_of_image(base: str) -> None:
     one = linker()
     pairs = [("src", "srcset"), ("data-src", "data-srcset"), ("src=data:, data-src", "data-srcset")]
-    values = [(source, each) for source in (None, "x") for each in SETS]
+    values: list[tuple[str | None, str | None]] = [(source, each) for source in (None, "x") for each in SETS]
     values += [(source, each) for source in SOURCES for each in (None, "y 1x", "?q")]
     for (src, srcset), (source, given) in product(pairs, values):
         said = [f'{name}="{value}"' for name, value in ((src, source), (srcset, given)) if value is not None]
