@@ -40,4 +40,4 @@ class OwnHosts:
         if shard is not None and shard is owner:
             shard.end(host, ready)
         elif shard is not None:
-            shard.frontier.hold(host, ready)  # its shard has come to this agent since
+            shard.rest(host, ready)  # it has come to this agent since

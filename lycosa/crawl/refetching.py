@@ -7,7 +7,8 @@
 
 Each gets a Deferred that is due at once, in the log of its shard, and so is pending at the next start: for one more
 fetch, with all attempts, under the rules and the scope of that run. URLs that are pending or deferred are left
-alone. The page counts once, whatever the answer is.
+alone, but for pages that a continuous crawl is to fetch again some day: those are due now. The page counts once,
+whatever the answer is.
 """
 
 from __future__ import annotations
@@ -114,5 +115,7 @@ def _note(record: Record, wish: Wish, wanted: dict[str, _Last], pages: set[str])
             wanted[record.url] = _Last(record.depth, 0, before)
         else:
             wanted.pop(record.url, None)
-    elif isinstance(record, Deferred | Lost) and record.url:
-        wanted.pop(record.url, None)  # it is pending, or will be
+    elif isinstance(record, Lost) or (isinstance(record, Deferred) and record.why is not Why.REFRESH):
+        wanted.pop(
+            record.url, None
+        )  # it is pending, or will be; a page that is to be refreshed may be long in coming

@@ -661,11 +661,17 @@ class Shard:
     def end(self, host: str, ready: float) -> None:
         """End a claimed turn; its host may be asked again at `ready`, or later if one of its sites
         has a Crawl-delay, which the holder of the turn does not know."""
+        self.frontier.end(host, self._rested(host, ready))
+
+    def rest(self, host: str, ready: float) -> None:
+        """The same of a turn that was granted elsewhere, before the shard was here."""
+        self.frontier.hold(host, self._rested(host, ready))
+
+    def _rested(self, host: str, ready: float) -> float:
         own = self.sites.peek(host)
-        if own is not None and own.crawl_delay:
-            least = wait_after(self._politeness, own.crawl_delay, None, 0.0)
-            ready = max(ready, self._clock.monotonic() + least)
-        self.frontier.end(host, ready)
+        if own is None or not own.crawl_delay:
+            return ready
+        return max(ready, self._clock.monotonic() + wait_after(self._politeness, own.crawl_delay, None, 0.0))
 
     def hold_all(self, politeness: PolitenessOptions) -> None:
         """After an unclean stop, treat every host as asked just now: the last process may have asked it."""

@@ -137,7 +137,7 @@ def state_of(shard: Shard) -> tuple[list[str], list[str], set[str]]:
             shard.frontier.done(waiting.key)
         shard.frontier.end(host, 0.0)
     deferred = [row.url for row in shard.calendar.due(10**16, 10**6)]
-    away = {row[1] for owner in range(SHARDS) for row in shard.outbox.take(owner, 10**9)}
+    away = {row.url for owner in range(SHARDS) for row in shard.outbox.take(owner, 10**9)}
     return pending, deferred, away
 
 

@@ -8,9 +8,13 @@ import pytest
 
 import lycosa
 from lycosa.cli.main import main
-from lycosa.crawl.refetching import Wish
+from lycosa.clock import SystemClock
+from lycosa.crawl.refetching import Wish, refetch
 from lycosa.errors import ConfigError
+from lycosa.files import DiskFiles
+from lycosa.records import Deferred, Why
 from lycosa.url.rules import NO_RULES
+from tests.crawl.made import MadeCrawl
 from tests.crawl.recorded import Asked, Said, Site, page, serving
 
 
@@ -55,6 +59,18 @@ def test_what_failed_and_what_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     assert len(list(saved.pages())) == 4, "each page counts once"
     found = saved.page(site.url("/a", "127.0.0.1"))
     assert found is not None and len(found.history) == 3
+
+
+def test_a_page_that_is_to_be_refreshed_some_day_is_due_now(tmp_path: Path) -> None:
+    made = MadeCrawl(tmp_path)
+    made.configure()
+    for name, why in (("refreshed", Why.REFRESH), ("retried", Why.RETRY)):
+        made.fetch(f"http://a.test/{name}", 200)
+        made.defer(f"http://a.test/{name}", why, made.tick() + 86_400_000)
+    made.close()
+    assert refetch(DiskFiles(tmp_path), Wish(["a.test"], NO_RULES), SystemClock()) == 1
+    found = [row for _, _, row in made.reader().records() if isinstance(row, Deferred)]
+    assert found[-1].url == "http://a.test/refreshed" and found[-1].due == found[-1].at
 
 
 def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,7 +72,7 @@ DEFECTS = [
     Defect(
         "a frame that comes twice is applied twice",
         "lycosa.cluster.links:Inbox.take",
-        "rows = [row for row in frame.rows() if row[0] >= cursor]",
+        "rows = [row for row in frame.rows() if row.at >= cursor]",
         "rows = frame.rows()",
         207,
     ),
