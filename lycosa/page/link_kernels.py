@@ -5,10 +5,11 @@
     row = kind entry text-start text-end text-bits tape
 
 `entry` is the memo's (`lycosa.url.memo_kernels`), pending if the href is new; elements whose links need more than
-that (`meta`, a `link` whose kind its rel alone does not determine, srcset, lazy images, style, elements of SVG) are
-left to the handlers in Python, by their places on the tape. Texts are finished in place, unless that needs Python
-(other encodings than UTF-8, rare references). `pack` writes the columns of `records.Links`: each URL once, under
-the kind that is most worth following, with the first text that is not empty; the same rules as
+that (`meta`, a `link` whose kind its rel alone does not determine, `source`, style, elements of SVG) are left to
+the handlers in Python, by their places on the tape. An image has a row for each URL of its srcset, too, unless one
+of them is not plain: then it is left to its handler as a whole. Texts are finished in place, unless that needs
+Python (other encodings than UTF-8, rare references). `pack` writes the columns of `records.Links`: each URL once,
+under the kind that is most worth following, with the first text that is not empty; the same rules as
 `lycosa.crawl.harvest.pack_links`. It also gives the keys and host hashes of the URLs.
 """
 
@@ -73,7 +74,7 @@ _A, _IMG, _AREA, _IFRAME, _META, _LINK = (
     TAGS[name] for name in ("a", "img", "area", "iframe", "meta", "link")
 )
 _ATTRIBUTE[_LINK] = ATTRIBUTES.index("href")
-_HREF, _XLINK, _REL, _TITLE, _ALT, _SRCSET, _CONTENT, _NAME, _PRAGMA, _TYPE = (
+_HREF, _XLINK, _REL, _TITLE, _ALT, _SRCSET, _LAZY, _LAZY_SET, _CONTENT, _NAME, _PRAGMA, _TYPE = (
     ATTRIBUTES.index(name)
     for name in (
         "href",
@@ -82,6 +83,8 @@ _HREF, _XLINK, _REL, _TITLE, _ALT, _SRCSET, _CONTENT, _NAME, _PRAGMA, _TYPE = (
         "title",
         "alt",
         "srcset",
+        "data-src",
+        "data-srcset",
         "content",
         "name",
         "http-equiv",
@@ -105,6 +108,8 @@ for _number, _word in enumerate(_WORDS):
 _NOFOLLOW = np.frombuffer(b"nofollow", np.uint8).copy()
 _ROBOTS = np.frombuffer(b"robots", np.uint8).copy()
 _HTTP = np.frombuffer(b"http", np.uint8).copy()
+_DATA = np.frombuffer(b"data:", np.uint8).copy()
+_AMPERSAND = np.frombuffer(b"amp;", np.uint8).copy()
 _NAMED = sorted(
     (int.from_bytes(name[:-1].encode(), "little"), ord(text))
     for name, text in html5.items()
@@ -382,6 +387,108 @@ def _context(data: Any, start: int, stop: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _is_space(byte: int) -> bool:
+    return byte in (32, 10, 9, 13, 12)
+
+
+@njit(cache=True, nogil=True)
+def _candidate(data: Any, at: int, stop: int) -> tuple[int, int, int]:
+    """The next URL of a srcset from `at` on, as `lycosa.page.html.candidates` finds it, and where to go on; a start
+    of -1: there is none."""
+    while at < stop and (_is_space(data[at]) or data[at] == 44):
+        at += 1
+    if at == stop:
+        return -1, -1, stop
+    start = at
+    while at < stop and not _is_space(data[at]):
+        at += 1
+    end = at
+    if data[end - 1] == 44:
+        while data[end - 1] == 44:
+            end -= 1
+        return start, end, at
+    while at < stop and data[at] != 44:
+        at += 1
+    return start, end, min(at + 1, stop)
+
+
+@njit(cache=True, nogil=True)
+def _keeps_ampersands(data: Any, start: int, stop: int) -> bool:
+    """Whether a value has no reference but `&amp;`: it is certain where letters and `=` follow an `&`."""
+    for at in range(start, stop):
+        if data[at] == 38 and not _is_word(data, at + 1, stop, _AMPERSAND):
+            end = at + 1
+            while end < stop and (48 <= data[end] <= 57 or 97 <= data[end] | 32 <= 122):
+                end += 1
+            if end == stop or data[end] != 61:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _is_near(data: Any, start: int, stop: int) -> Any:
+    """Whether the URL of an image is one that can be kept, and not of another scheme than HTTP's."""
+    if data[start] == 35 or data[start] <= 32:
+        return False
+    context = _context(data, start, stop)
+    if context != NEAR:
+        return context >= 0
+    for at in range(start, stop):
+        if data[at] == 58:
+            return False
+        if data[at] == 47 or data[at] == 63:
+            break
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _image(tape: Any, here: int, data: Any, found: Any) -> bool:
+    """The values of an image: `found` is [start, end, flags] of its URL and of its srcset, a start of -1 if it has
+    none. False: its handler must see it."""
+    found[:] = -1
+    lazy = -1
+    lazy_set = -1
+    for place in range(here + HEAD, here + HEAD + 3 * tape[here + 6], 3):
+        which = tape[place] & 0xFF
+        if which == _LAZY:
+            lazy = place
+        elif which == _LAZY_SET:
+            lazy_set = place
+        elif which != _ALT:
+            one = 3 if which == _SRCSET else 0
+            found[one], found[one + 1], found[one + 2] = tape[place + 1], tape[place + 2], tape[place] >> 8
+    start, stop = found[0], found[1]
+    for at in range(start, min(start + 5, stop)):
+        if data[at] == 38:
+            return False
+    if start < 0 or _is_word(data, start, stop, _DATA):
+        found[:3] = -1
+        if lazy >= 0:
+            found[0], found[1], found[2] = tape[lazy + 1], tape[lazy + 2], tape[lazy] >> 8
+        if found[3] == found[4] and lazy_set >= 0:
+            found[3], found[4], found[5] = tape[lazy_set + 1], tape[lazy_set + 2], tape[lazy_set] >> 8
+    start, stop = found[0], found[1]
+    while start < stop and _is_space(data[start]):
+        start += 1
+    while stop > start and _is_space(data[stop - 1]):
+        stop -= 1
+    found[0], found[1] = (start, stop) if start < stop else (-1, -1)
+    if found[3] == found[4]:
+        return True
+    if found[0] >= 0 and (found[2] & (HIGH | NUL | BREAK) or not _is_near(data, start, stop)):
+        return False
+    at, end, flags = found[3], found[4], found[5]
+    if flags & (HIGH | NUL) or (flags & AMP and not _keeps_ampersands(data, at, end)):
+        return False
+    while at < end:
+        start, stop, at = _candidate(data, at, end)
+        if start >= 0 and not _is_near(data, start, stop):
+            return False
+    found[5] = flags & ~BREAK  # they lie between the URLs
+    return True
+
+
+@njit(cache=True, nogil=True)
 def enter(
     hrefs: Any,
     kinds: Any,
@@ -525,6 +632,7 @@ def choose(
     unready = 0
     state = np.zeros(4, np.int64)
     state[0] = text_end
+    image = np.empty(6, np.int64)
     at = 0
     while at < end:
         tag = tape[at]
@@ -553,9 +661,13 @@ def choose(
                 which == _TITLE and (tag == _A or (tag == _LINK and kind in (_RELATED, _ALTERNATE)))
             ):
                 alt, alt_stop = tape[place + 1], tape[place + 2]
-            elif which == _SRCSET:
-                odd = True
-        if tag in (_IMG, _IFRAME):
+        rest, rest_stop, rest_flags = -1, -1, 0
+        if tag == _IMG:
+            if not odd:
+                odd = not _image(tape, here, data, image)
+                start, stop, flags = image[0], image[1], image[2]
+                rest, rest_stop, rest_flags = image[3], image[4], image[5]
+        elif tag == _IFRAME:
             # Lazy ones have their target elsewhere.
             odd = (
                 odd
@@ -568,68 +680,76 @@ def choose(
                 special[left] = here
                 left += 1
             continue
-        if start < 0:
-            continue
-        while start < stop and data[start] <= 32:
-            start += 1
-        while stop > start and data[stop - 1] <= 32:
-            stop -= 1
-        if stop - start > longest:
-            dropped += 1
-            continue
-        if flags & HASH and not flags & AMP:
-            for n in range(start, stop):
-                if data[n] == 35:
-                    # A space before the fragment is part of the URL; `#x` alone is a link if there is a base.
-                    if (n > start and data[n - 1] > 32) or (n == start and not based):
-                        stop = n
-                    break
-        if start == stop and not based:
-            continue
-        context = -1
-        if start < stop and not flags & BREAK:  # the parser takes those out first
-            context = _context(data, start, stop)
-        if data[start] == 35 or context < 0 or flags & HIGH or count >= len(rows):
-            if count >= len(rows):
+        told = False  # an image has one text, however many URLs
+        text, text_stop, bits = 0, 0, 0
+        first_one = True
+        while first_one or rest < rest_stop:
+            if not first_one:
+                start, stop, rest = _candidate(data, rest, rest_stop)
+                flags = rest_flags
+            first_one = False
+            if start < 0:
+                continue
+            while start < stop and 0 < data[start] <= 32:
+                start += 1
+            while stop > start and 0 < data[stop - 1] <= 32:
+                stop -= 1
+            if stop - start > longest:
                 dropped += 1
-            elif left < len(special):
-                special[left] = here
-                left += 1
-            continue
-        entry = find_or_add(
-            slots, hashes, memo_contexts, places, arena, used, data, start, stop, contexts[context]
-        )
-        if entry == FULL:
-            return 0, 0, 0, 0, 0, 1
-        if places[entry, 3] == NONE or stamps[entry] == stamp:
-            continue  # it has no URL, or was met in this page with all that can be said of it
-        bits = 0
-        text, text_stop = 0, 0
-        if tag == _A:
-            text, text_stop = tape[here + 2], tape[here + 3]
-            bits = tape[here + 1] & ~FOREIGN & ~IN_PAGE
-        for second in range(2):
-            if second:  # an empty title says nothing: the anchor's first image may
-                alt, alt_stop = (tape[here + 4], tape[here + 5]) if tag == _A else (-1, -1)
-            if text == text_stop and alt >= 0 and (tag in (_A, _IMG, _AREA, _LINK)):
-                state[1], state[2], state[3] = state[0], 0, 0
-                add_text(data, alt, alt_stop, texts, state, most)
-                text, text_stop, bits = state[1], state[0], state[2] | IN_PAGE
-        if bits & UNREADY:
-            ready = finish(texts, text, text_stop, limit, utf8)
-            if ready >= 0:
-                text_stop, bits = ready, READY
-        if _worth(kind) == 0 and follow and text_stop > text and not bits & UNREADY:
-            stamps[entry] = stamp
-        if bits & UNREADY:
-            unready += 1
-        rows[count, 0] = kind if follow else kind | NOFOLLOW
-        rows[count, 1] = entry
-        rows[count, 2] = text
-        rows[count, 3] = text_stop
-        rows[count, 4] = bits
-        rows[count, 5] = here
-        count += 1
+                continue
+            if flags & HASH and not flags & AMP:
+                for n in range(start, stop):
+                    if data[n] == 35:
+                        # A space before the fragment is part of the URL; `#x` alone is a link if there is a base.
+                        if (n > start and data[n - 1] > 32) or (n == start and not based):
+                            stop = n
+                        break
+            if start == stop and not based:
+                continue
+            context = -1
+            if start < stop and not flags & BREAK:  # the parser takes those out first
+                context = _context(data, start, stop)
+            if data[start] == 35 or context < 0 or flags & HIGH or count >= len(rows):
+                if count >= len(rows):
+                    dropped += 1
+                elif left < len(special):
+                    special[left] = here
+                    left += 1
+                continue
+            entry = find_or_add(
+                slots, hashes, memo_contexts, places, arena, used, data, start, stop, contexts[context]
+            )
+            if entry == FULL:
+                return 0, 0, 0, 0, 0, 1
+            if places[entry, 3] == NONE or stamps[entry] == stamp:
+                continue  # it has no URL, or was met in this page with all that can be said of it
+            if not told:
+                told = True
+                if tag == _A:
+                    text, text_stop = tape[here + 2], tape[here + 3]
+                    bits = tape[here + 1] & ~FOREIGN & ~IN_PAGE
+                for second in range(2):
+                    if second:  # an empty title says nothing: the anchor's first image may
+                        alt, alt_stop = (tape[here + 4], tape[here + 5]) if tag == _A else (-1, -1)
+                    if text == text_stop and alt >= 0 and (tag in (_A, _IMG, _AREA, _LINK)):
+                        state[1], state[2], state[3] = state[0], 0, 0
+                        add_text(data, alt, alt_stop, texts, state, most)
+                        text, text_stop, bits = state[1], state[0], state[2] | IN_PAGE
+                if bits & UNREADY:
+                    ready = finish(texts, text, text_stop, limit, utf8)
+                    if ready >= 0:
+                        text_stop, bits = ready, READY
+            if _worth(kind) == 0 and follow and text_stop > text and not bits & UNREADY:
+                stamps[entry] = stamp
+            if bits & UNREADY:
+                unready += 1
+            rows[count, 0] = kind if follow else kind | NOFOLLOW
+            rows[count, 1] = entry
+            rows[count, 2] = text
+            rows[count, 3] = text_stop
+            rows[count, 4] = bits
+            rows[count, 5] = here
+            count += 1
     return count, left, state[0], dropped, unready, 0
 
 

@@ -148,6 +148,8 @@ class Scope:
         self._repeats = 1 << 30 if options.max_repeats is None else options.max_repeats
         self._directories: set[str] = set()
         """Directories (URLs up to the last slash) whose URLs are all inside, unless too long or too deep."""
+        self._outside: set[str] = set()
+        """Sites outside: a page of the open web links to many, again and again."""
         self._site = lru_cache(maxsize=MEMO)(self._judge_site)
 
     def inside(self, url: str, depth: int) -> bool:
@@ -169,11 +171,23 @@ class Scope:
             return [False] * len(urls)
         if max(map(len, urls), default=0) > self._max_length:
             return [self.inside(url, depth) for url in urls]
-        harmless = self._directories
-        return [url[: url.rfind("/")] in harmless or self._inside(url) for url in urls]
+        harmless, outside = self._directories, self._outside
+        return [
+            # The first slash that can end a site is the one of "http://a/".
+            url[: url.rfind("/")] in harmless
+            or (url[: url.find("/", 8)] not in outside and self._inside(url))
+            for url in urls
+        ]
 
     def _inside(self, url: str) -> bool:
-        """`inside` for a URL that is not too long; notes its directory if all URLs in it are inside."""
+        """`inside` for a URL that is not too long; notes its site if that is outside, and its directory if all URLs
+        in it are inside."""
+        site = url[: url.find("/", url.find("://") + 3)]
+        if not self._site(site).inside:
+            if len(self._outside) >= _MOST_DIRECTORIES:
+                self._outside.clear()
+            self._outside.add(site)
+            return False
         inside = self.inside(url, 0)
         directory, slash, _ = url.rpartition("/")
         if inside and slash and not self._path_rules and directory.count("/") > 1:

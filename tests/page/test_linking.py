@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,38 @@ def test_of_several_that_are_followed_alike_one_is_kept(
     for links, expected in ((packed(linker(), body.encode()), ours), (plainly(body.encode()), tree)):
         (link,) = links
         assert (link.kind, link.text) == expected
+
+
+SOURCES = [
+    "", "x", " /x ", "data:,x", "dAtA:,x", "d&#97;ta:,x", "#x", "x#y", "é", "?q", "a:b", "//h2.test/x", "x\0",
+]  # fmt: skip
+SETS = [
+    "", " , ", "x", "x 1x, y 2x", "x,,y z, ,/w", "x 1x,y 2x", "\n x 1x,\n\ty 2x\n", "x?a=1&amp;b=2 1x, y",
+    "x?a=1&b=2 1x", "x?a&copy 1x", "x&#44; y", "x&comma; y", "x&Tab;y", "data:,x 1x, y", "#x, y", "é, y",
+    "x#y 2x, z", "x, x#y, x 2x", "?q 1x, y", "HTTPS://h3.test/y 2x", "a:b, y", "./a:b, y", "x\0, y", "\x01, y",
+    ",x,", "x (,) 2x, y", "x" * 9_000 + ", y",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("base", ["", "<base href=/other/>"])
+def test_every_kind_of_image(base: str) -> None:
+    one = linker()
+    pairs = [("src", "srcset"), ("data-src", "data-srcset"), ("src=data:, data-src", "data-srcset")]
+    values: list[tuple[str | None, str | None]] = [(source, each) for source in (None, "x") for each in SETS]
+    values += [(source, each) for source in SOURCES for each in (None, "y 1x", "?q")]
+    for (src, srcset), (source, given) in product(pairs, values):
+        said = [f'{name}="{value}"' for name, value in ((src, source), (srcset, given)) if value is not None]
+        image = f"<img {' '.join(said)} alt='A &lt; B'>"
+        body = f"{base}<a href=z>{image}</a><img src=other alt='x &amp; é'>".encode()
+        assert by_url(packed(one, body)) == by_url(plainly(body)), body
+
+
+def test_an_image_has_one_text_however_many_urls() -> None:
+    many = ", ".join(f"{n} {n}w" for n in range(3_000))
+    body = f"<img alt='{'x' * 1_000}' srcset='{many}'>".encode()
+    assert by_url(packed(linker(10_000), body)) == by_url(plainly(body))
+    page = SCANNER.parse(body, URL, "text/html", "utf-8")
+    assert linker(10).links(page, URL) is None  # its memo cannot hold them
 
 
 def test_a_base_element_changes_what_hrefs_stand_for() -> None:

@@ -325,6 +325,21 @@ def test_what_is_remembered_of_a_directory_holds_for_all_in_it() -> None:
         assert subject.all_inside(some[::-1], 1) == plain[::-1]
 
 
+@pytest.mark.parametrize("mode", ["host", "site", "domain"])
+def test_what_is_remembered_of_a_site_outside_holds_for_all_of_it_and_for_no_other(mode: str) -> None:
+    subject = scope("http://a.test/", mode=mode, exclude_hosts=["no.a.test"])
+    sites = ["a.test", "a.tes", "a.test:81", "no.a.test", "a", "b", "ab.test", "www.a.test"]
+    schemes = ["http", "https", "ftp", "file"]
+    some = [
+        f"{scheme}://{site}/{path}" for scheme, site, path in product(schemes, sites, ["", "x", "x/y", "a/"])
+    ]
+    plain = [subject.inside(url, 1) for url in some]
+    assert 3 < sum(plain) < len(plain) - 50
+    for _ in range(2):
+        assert subject.all_inside(some, 1) == plain
+        assert subject.all_inside(some[::-1], 1) == plain[::-1]
+
+
 @given(st.text(), st.integers(0, 3))
 def test_any_text_is_judged(text: str, depth: int) -> None:
     subject = scope(include_paths=["/a"], mode="any")
