@@ -217,8 +217,12 @@ class Tail:
         return self.committed
 
     def _note(self, piece: Piece) -> None:
-        if self._held and piece.first != self.committed:
+        if self._held and piece.first < self.committed:
             raise StorageError(f"{self._stream.name} goes on at position {piece.first}, not {self.committed}")
+        if piece.first > self.committed:
+            # The holder before us is alive and has purged what we read, and more that we had not read yet: it is
+            # on shared storage, where whoever restores the log looks for it.
+            self._held.clear()
         self._held.append((piece.sequence, piece.end, piece.segment))
         self.committed = piece.end
 

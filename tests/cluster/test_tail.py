@@ -146,6 +146,33 @@ async def test_anothers_claim_is_not_taken_for_ours(engine: Engine, other: Engin
     assert not tail.claimed and rival.claimed
 
 
+async def test_what_the_former_holder_purges_during_a_claim_is_left_to_storage(
+    engine: Engine, other: Engine
+) -> None:
+    await make(engine)
+    stream, old = engine.stream("log.0"), tail_of(other)
+    assert await old.claim(1) is None
+    assert await old.append(0, block(0, 3), 1, 0) == 3
+    late: list[int] = []
+
+    async def goes_on(*given: Any, **more: Any) -> object:
+        if not late:
+            late.append(got(await old.append(3, block(3, 3), 1, 3)))
+            late.append(got(await old.append(6, block(6, 3), 1, 6)))
+            assert await old.purge(6) == 2
+        return await stream.append(*given, **more)
+
+    tail, found = Tail(Odd(stream, goes_on), SystemClock()), list[Piece]()
+    assert await tail.claim(2, found.append) is None
+    assert late == [6, 9]
+    firsts = [piece.first for piece in found]
+    assert firsts in ([0, 6], [0, 3, 6]), "what is purged may have been on its way"
+    assert (tail.committed, tail.sealed) == (9, 6)
+    assert await tail.append(9, block(9, 1), 2, 9) == 10
+    await tail.purge(9)
+    assert [piece.first for piece in await all_of(engine)] == [9]
+
+
 async def test_a_block_larger_than_a_message_goes_in_parts(engine: Engine) -> None:
     await make(engine)
     tail = tail_of(engine)

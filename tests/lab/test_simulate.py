@@ -22,7 +22,7 @@ from tests.lab.planted import DEFECTS, planted
 
 SEEDS = 100
 MANY = 3_000
-FOUND = (591, 802, 2152, 2389, 3312, 3546)
+FOUND = (591, 802, 2152, 2224, 2389, 3312, 3546)
 """Later seeds that were wrong once."""
 
 
