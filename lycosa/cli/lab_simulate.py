@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     given.add_argument(
         "--pages",
         type=amounts.size,
-        default=0,
+        default=None,
         metavar="N",
         help="approximate number of pages (chosen by the seed); predict: limit; plan: all pages",
     )
@@ -53,9 +53,9 @@ def run(args: argparse.Namespace, tell: Callable[[str], None], done: Callable[[]
     from lycosa.lab.simulate import Numbers
 
     for name in ("seed", "agents", "shards", "pages"):
-        if getattr(args, name) < 0:
+        if (getattr(args, name) or 0) < 0:
             raise ConfigError(f"--{name} must be at least 0")
-    numbers = Numbers(args.agents, args.shards, args.pages)
+    numbers = Numbers(args.agents, args.shards, args.pages or 0)
     if args.seeds:
         if args.trace:
             raise ConfigError("--trace tells of one run: give it with --seed, not with --seeds")
