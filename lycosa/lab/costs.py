@@ -37,7 +37,7 @@ def _cost(value: float, unit: str, what: str, where: str) -> Any:
 class Costs:
     """For the costs see the module's text; `origins` has the sources of values that are not the defaults."""
 
-    page_cpu: float = _cost(385e-6, "s/page", "CPU of an agent, archive included", f"{_CRAWL}: lycosa")
+    page_cpu: float = _cost(418e-6, "s/page", "CPU of an agent, archive included", f"{_CRAWL}: lycosa")
     page_bytes: float = _cost(22_600, "B/page", "body over the network", f"{_CRAWL}: KB/page")
     page_links: float = _cost(43, "links/page", "links of a page, each once", f"{_CRAWL}: links/page")
     page_new: float = _cost(3.0, "URLs/page", "URLs met for each page fetched, itself included", "assumed")
