@@ -191,6 +191,7 @@ def _refuse_foreign(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _refuse_foreign(args)
+    args.pages = args.pages or 0  # its default tells only whether it was given
     tell = _Teller()
     if args.what == "simulate":
         return lab_simulate.run(args, tell, tell.done)

@@ -75,7 +75,7 @@ def wanted_of(args: argparse.Namespace, options: dict[str, Any]) -> Wanted:
     if not 0 <= args.errors < 1:
         raise ConfigError("--errors must be at least 0 and below 1")
     for name in ("agents", "pages"):
-        if (getattr(args, name) or 0) < 0:
+        if getattr(args, name) < 0:
             raise ConfigError(f"--{name} must be at least 0")
     return Wanted(
         agents=args.agents or 1,
@@ -85,7 +85,7 @@ def wanted_of(args: argparse.Namespace, options: dict[str, Any]) -> Wanted:
         order=args.order,
         link=float(args.link),
         errors=args.errors,
-        pages=args.pages or 0,
+        pages=args.pages,
         seed=args.seed,
         options=options,
     )

@@ -53,9 +53,9 @@ def run(args: argparse.Namespace, tell: Callable[[str], None], done: Callable[[]
     from lycosa.lab.simulate import Numbers
 
     for name in ("seed", "agents", "shards", "pages"):
-        if (getattr(args, name) or 0) < 0:
+        if getattr(args, name) < 0:
             raise ConfigError(f"--{name} must be at least 0")
-    numbers = Numbers(args.agents, args.shards, args.pages or 0)
+    numbers = Numbers(args.agents, args.shards, args.pages)
     if args.seeds:
         if args.trace:
             raise ConfigError("--trace tells of one run: give it with --seed, not with --seeds")

@@ -107,7 +107,7 @@ class View(Standing):
         if self.state == "killed":
             when = f" after {show_time(status.at)}" if status is not None else ""
             return f"killed{when}: nothing that was committed is lost"
-        if status is None and self.crawl.manifest.cluster:
+        if status is None and self.copy:
             return "a copy of a cluster's crawl"
         if status is None:
             return "not running; it left no status"
@@ -163,7 +163,7 @@ class View(Standing):
         where = self.crawl.directory
         if self.state == "running":
             return f"look closer: lycosa status {where} --watch    lycosa report {where}"
-        if self.crawl.manifest.cluster:
+        if self.copy:
             return f"look at it: lycosa report {where}    update it: lycosa cluster fetch ... --into {where}"
         left = self.status is None or self.status.pending + self.status.left_behind + self.status.deferred
         if self.state == "finished" and not left:

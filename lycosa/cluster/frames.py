@@ -68,9 +68,7 @@ class LinksFrame(msgspec.Struct, frozen=True, array_like=True, tag_field="kind",
         urls = self.urls.decode("ascii").split("\n")
         at = [self.start + each for each in self.at]
         hints = self.hints or [0] * len(urls)
-        return list(
-            map(Row, at, urls, self.kinds, self.depths, self.hops, hints)
-        )  # whose lengths are the same
+        return list(map(Row, at, urls, self.kinds, self.depths, self.hops, hints))
 
     def asks(self) -> list[tuple[int, int, int]]:
         """The contents: position in the sender's log, digest, and that position again if an answer is wanted, else

@@ -116,6 +116,4 @@ def _note(record: Record, wish: Wish, wanted: dict[str, _Last], pages: set[str])
         else:
             wanted.pop(record.url, None)
     elif isinstance(record, Lost) or (isinstance(record, Deferred) and record.why is not Why.REFRESH):
-        wanted.pop(
-            record.url, None
-        )  # it is pending, or will be; a page that is to be refreshed may be long in coming
+        wanted.pop(record.url, None)  # it is pending, or will be

@@ -132,9 +132,7 @@ async def _try_all(options: ConnectionOptions, settings: dict[str, Any]) -> list
         except ConfigError:
             raise
         except nats.js.errors.ServiceUnavailableError:
-            failures.append(
-                (f"{url} has no JetStream (for this user): switch it on in its configuration", True)
-            )
+            failures.append((_without_jetstream(url), True))
         except Exception as error:
             failures.append((_said(url, error, client.met, options.cert), False))
     return failures
@@ -214,13 +212,15 @@ async def _probe(url: str, client: _Client, settings: dict[str, Any]) -> None:
                 and error.err_code not in _SWITCHED_OFF
             ):
                 raise  # there may be no leader at the moment
-            raise ConfigError(
-                f"{url} has no JetStream (for this user): switch it on in its configuration"
-            ) from None
+            raise ConfigError(_without_jetstream(url)) from None
     finally:
         # After a failed handshake the library waits for a transport that never reports that it is closed.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(client.close(), 0.5)
+
+
+def _without_jetstream(url: str) -> str:
+    return f"{url} has no JetStream (for this user): switch it on in its configuration"
 
 
 def _said(url: str, error: Exception, met: dict[str, Any], cert: str) -> str:
