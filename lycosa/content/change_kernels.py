@@ -18,7 +18,8 @@ from lycosa.content.block_kernels import (
     START,
     WORDS,
 )
-from lycosa.content.name_kernels import MARKS, hash_of
+from lycosa.content.fnv import fnv
+from lycosa.content.name_kernels import MARKS
 from lycosa.content.sketch_kernels import mixed
 
 _TIMES = (
@@ -50,7 +51,7 @@ _UNITS = (
 def _set(words: str) -> Any:
     keys = np.zeros(1024, np.uint64)
     for word in dict.fromkeys(words.split()):
-        key = hash_of(word)
+        key = fnv(word.encode())
         at = key & 1023
         while keys[at]:
             at = (at + 1) & 1023

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from lycosa.content.fnv import fnv
+
 INLINE = (
     "a abbr acronym b bdi bdo big blink cite code data del dfn em font i ins kbd label mark nobr q rp rt ruby s "
     "samp "
@@ -103,20 +105,12 @@ GROUPS: dict[str, str] = {
 UNSEEN = "unseen"
 
 
-def hash_of(word: str) -> int:
-    """FNV-1a of a word in lower case."""
-    value = 0xCBF29CE484222325
-    for byte in word.encode():
-        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
 def _table(entries: Iterable[tuple[str, int]], bits: int) -> tuple[Any, Any]:
     """Open addressing: hashes (0: free), and for each the bits or the number that belongs to it."""
     size = 1 << bits
     keys, values = np.zeros(size, np.uint64), np.zeros(size, np.int64)
     for word, value in entries:
-        key = hash_of(word)
+        key = fnv(word.encode())
         at = key & (size - 1)
         while keys[at] and keys[at] != key:
             at = (at + 1) % size

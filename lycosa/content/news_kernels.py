@@ -60,19 +60,11 @@ def meet(table: Any, salt: Any, whole: Any, bare: Any, words: Any) -> Any:
     return total, fresh
 
 
-def word_hash(word: bytes) -> int:
-    """The hash of a word of letters in lower case and figures, by which `said` leaves out ids."""
-    value = int(_FNV)
-    for byte in word:
-        value = (value ^ byte) * int(_PRIME) & (1 << 64) - 1
-    return value
-
-
 @njit(cache=True, nogil=True)
 def said(text: Any, blocks: Any, chosen: Any, ids: Any, least: int) -> Any:
     """The digest of the content (`change_kernels.digest`); the sum of the hashes of all chosen blocks word by word,
     and how many words they have: runs of letters and figures, whatever their case, without those of `least` bytes
-    or more whose hash is in `ids`."""
+    or more whose hash (`fnv`) is in `ids`."""
     content = total = np.uint64(0)
     words = 0
     for n in range(blocks.shape[0]):

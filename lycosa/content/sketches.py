@@ -27,6 +27,7 @@ import msgspec
 import numpy as np
 
 from lycosa.content import sketch_kernels as kernels
+from lycosa.content.fnv import fnv
 from lycosa.content.sketch_kernels import BANDS, BINS, MOST_WORDS, ROWS, SHINGLE
 
 NEAR: Final = 3
@@ -94,13 +95,6 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text.encode("utf-8", "replace").lower().decode())[:MOST_WORDS]
 
 
-def _fnv(word: str) -> int:
-    value = 0xCBF29CE484222325
-    for byte in word.encode("utf-8", "replace"):
-        value = (value ^ byte) * 0x100000001B3 & _ALL
-    return value
-
-
 def _mixed(value: int) -> int:
     value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & _ALL
     value = (value ^ value >> 27) * 0x94D049BB133111EB & _ALL
@@ -109,7 +103,7 @@ def _mixed(value: int) -> int:
 
 def shingles_of(text: str) -> list[int]:
     """The hashes of a text's shingles, in order."""
-    hashes = [_fnv(word) for word in words_of(text)]
+    hashes = [fnv(word.encode("utf-8", "replace")) for word in words_of(text)]
     factor = 0x9E3779B97F4A7C15
     if not hashes:
         return []

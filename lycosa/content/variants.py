@@ -48,7 +48,7 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.content import change_kernels, news_kernels
 from lycosa.content.blocks import Blocks, octets
-from lycosa.content.news_kernels import word_hash
+from lycosa.content.fnv import fnv
 from lycosa.url.parts import host_of, site_of
 
 SUPPORT: Final = 8
@@ -213,7 +213,7 @@ def _read(url: str, body: bytes, charset: str, linked: Linked) -> Content:
     blocks = Blocks(octets(body, charset))
     chosen = np.empty(len(blocks), np.bool_)
     change_kernels.choose(blocks.rows, blocks.elements, chosen)
-    ids = [word_hash(each) for each in set(_ID.findall(url.lower().encode("ascii", "ignore")))]
+    ids = [fnv(each) for each in set(_ID.findall(url.lower().encode("ascii", "ignore")))]
     digest, text, words = news_kernels.said(
         blocks.octets, blocks.rows, chosen, np.array(ids, np.uint64), LEAST_ID
     )

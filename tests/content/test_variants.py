@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lycosa.content import change_kernels, news_kernels
 from lycosa.content.block_kernels import END, START
 from lycosa.content.blocks import Blocks
+from lycosa.content.fnv import fnv
 from lycosa.content.variants import (
     EACH,
     LEAST_ID,
@@ -225,7 +226,7 @@ def test_words_by_the_kernel_are_those_of_plain_python(parts: list[str], mark: s
         return np.ones(len(blocks), np.bool_)
 
     ids = {mark.encode()} - {b""}
-    hashes = np.array([news_kernels.word_hash(each) for each in ids], np.uint64)
+    hashes = np.array([fnv(each) for each in ids], np.uint64)
     body = "".join(f"<p>{part} {mark.upper()}</p>" for part in parts)
     blocks = Blocks(body.encode())
     found, count = words_of(blocks, chosen_of(blocks), ids)
